@@ -1,0 +1,53 @@
+package kernels
+
+import "unsafe"
+
+// Device owns memory and makes queues. Memory is taken in a few large arenas before the first launch and is given back
+// as a whole by Close.
+type Device interface {
+	Name() string
+	Alloc(bytes int) (Ptr, error)          // zeroed, aligned for any vector
+	Pinned(bytes int) (Ptr, []byte, error) // zeroed memory that both sides address: step metadata, sampled tokens
+	NewQueue() (Queue, error)
+	Close() error
+}
+
+// A Queue runs what it is given in order. One goroutine owns it. The first failure is kept: what follows is skipped and
+// Sync reports it.
+type Queue interface {
+	Launch(Launch)
+	Copy(dst, src Ptr, bytes int)
+	Mark() Event
+	After(Event)              // what follows waits for the mark, on whichever queue of the device it was made
+	Host(func())              // a Go function, in order
+	Repeat(key int, f func()) // CUDA: captured as a graph the first time, replayed later; CPU: calls f
+	Sync() error              // waits; returns the first failure, with the kernel's name
+}
+
+// Event is a place in a queue.
+type Event any
+
+// An Op says what a kernel is. Its CPU body takes the same argument struct as the .cu file and computes items lo to hi
+// of the launch.
+type Op struct {
+	Name string
+	Size uintptr // of the argument struct
+	CPU  func(m *Memory, args unsafe.Pointer, lo, hi int)
+}
+
+// A Launch is one run of an op. Args are copied: pointers first, a multiple of 8 bytes. Items is the number of
+// independent pieces of output; no sum crosses an item, so who computes which changes no bit.
+type Launch struct {
+	Op    *Op
+	Items int
+	Args  []byte
+}
+
+// launch hands args to the queue as the bytes that a kernel gets.
+func launch[A any](q Queue, op *Op, items int, args A) {
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&args)), unsafe.Sizeof(args))
+	q.Launch(Launch{Op: op, Items: items, Args: b})
+}
+
+// blocks is the number of pieces of at most size that cover n.
+func blocks(n, size int) int { return (n + size - 1) / size }

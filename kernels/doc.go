@@ -1,0 +1,42 @@
+// Package kernels holds every operation of a Qwen3 sampling and training step, and the device they run on.
+//
+// An operation is one stem: x.go (the exported functions, the shape checks, the argument struct and the plain Go body),
+// x.cu (the CUDA kernel, same arguments) and x_test.go. Exported functions take the queue first, then the destination,
+// saved outputs, inputs, weights and scalars. A gradient is d + name. X has its mirror XBackward in the same file.
+//
+// # Alphabet
+//
+//	T tokens in the packed batch   S sequences            R rows that go to the head
+//	D width                        F MLP width            V vocabulary
+//	L layers                       H query heads          K key/value heads
+//	E head dim                     P prompts              G samples per prompt
+//
+// Tensors are row-major unless a comment says otherwise.
+//
+// # Rounding points
+//
+// Activations, weights and activation gradients are stored in the model's dtype (BF16 or F32); sums, weight gradients,
+// optimizer state, log-probs and logits are float32. A value is rounded to the dtype once, where it is written:
+// the embedding row (exact), the residual sum, the norm's output, each linear output, q and k after norm and RoPE (one
+// rounding for both), the attention probabilities before they meet V, the attention output, silu(gate)·up, and each
+// activation gradient. They are the same for prefill, decode and training.
+//
+// # Sums on the CPU
+//
+// A dot product (dots) walks k in groups of 32 (BF16) or 16 (F32) on 16 lanes:
+//
+//	BF16: acc[j] = fma(x[32g+2j], w[32g+2j], fma(x[32g+2j+1], w[32g+2j+1], acc[j]))   subnormals flush at every step
+//	F32:  acc[j] = fma(x[16g+j], w[16g+j], acc[j])
+//	fold: r8[j] = acc[j]+acc[j+8]; r4[j] = r8[j]+r8[j+4]; r2[j] = r4[j]+r4[j+2]; y = r2[0]+r2[1]
+//
+// with the tail filled with zeros. A chain (x·W without transposition, P·V, and every sum over tokens) has one
+// accumulator per output that is loaded from the destination and takes k ascending: BF16 in pairs, odd element first,
+// by the same step, an odd tail paired with zero; F32 one by one. Neither depends on how many rows are computed together,
+// which is why a token's log-prob does not depend on what shares its batch.
+//
+// # Padding
+//
+// In training every sequence starts at a multiple of 16 rows, and so do its rows in the head. A padding row has token -1
+// (or row index -1): it is zero throughout forward and backward and adds exact zeros to the sums over tokens, so that
+// gradients do not depend on how a step is cut into micro-batches.
+package kernels

@@ -1,0 +1,54 @@
+package kernels
+
+import "fmt"
+
+// vec is the set of inner loops that the CPU bodies are written with. The sets (plain Go, AVX2, AVX-512) give the same
+// bits; doc.go says which sums they form. Slices are checked by their callers' shapes: row r of x starts at r*ldx.
+type vec struct {
+	name string
+
+	// out[m*ldo+n] = Σ_k x[m*ldx+k]·w[n*ldw+k], for M rows of x and N rows of w.
+	dotsBF16 func(out []float32, ldo int, x []uint16, ldx int, w []uint16, ldw int, M, N, K int)
+	dotsF32  func(out []float32, ldo int, x []float32, ldx int, w []float32, ldw int, M, N, K int)
+
+	// acc[m*ldc+n] += Σ_k a[m*lda+k]·b[k*ldb+n], as a chain from the accumulator's value on.
+	chainBF16 func(acc []float32, ldc int, a []uint16, lda int, b []uint16, ldb int, M, N, K int)
+	chainF32  func(acc []float32, ldc int, a []float32, lda int, b []float32, ldb int, M, N, K int)
+
+	// p[j] = exp2(fma(s[j], c, b)) and sum[j%16] += p[j], j ascending. p may be s.
+	exp2Sum func(p, s []float32, c, b float32, sum *[16]float32)
+
+	// out = up·gate/(1+exp2(-gate·log2 e)), and its gradients.
+	silu         func(out, gate, up []float32)
+	siluBackward func(dgate, dup, dout, gate, up []float32)
+
+	unpack func(dst []float32, src []uint16) // exact
+	pack   func(dst []uint16, src []float32) // BF16Of
+	scale  func(out, x, w []float32, r float32)
+	adamW  func(w, m, v, g []float32, c *adamWCoeffs)
+}
+
+// chooseVec is the named set, or the fastest one that gives the plain body's bits on this processor.
+func chooseVec(name string) (*vec, error) {
+	for _, v := range vecs() {
+		if name == "" || name == v.name {
+			if err := v.check(); err != nil {
+				if name != "" {
+					return nil, fmt.Errorf("cpu: %s loops: %w", name, err)
+				}
+				continue
+			}
+			return v, nil
+		}
+	}
+	return nil, fmt.Errorf("cpu: no %q loops on this processor; there are %v", name, Vecs())
+}
+
+// Vecs names the sets of inner loops that this processor can run, fastest first.
+func Vecs() []string {
+	var names []string
+	for _, v := range vecs() {
+		names = append(names, v.name)
+	}
+	return names
+}
