@@ -209,7 +209,7 @@ func (d *Device) checkGuards(t kernels.Tensor) {
 	b := d.read(t.Ptr-guard, n+2*guard)
 	for i := range b {
 		inside := i >= guard && i < guard+n
-		if want := byte(poison >> (8 * (i & 3)) & 0xff); !inside && b[i] != want {
+		if want := byte(uint32(poison) >> (8 * (i & 3))); !inside && b[i] != want {
 			d.t.Errorf("%s: byte %d of the %d of %s was written", d.Name(), i-guard, n, fmt.Sprint(t.DType, t.Dims()))
 			return
 		}

@@ -1,0 +1,44 @@
+package kernels
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+const addTile = 1 << 14 // elements per item
+
+// Add is dst += src in float32, for gradients that were collected apart.
+//
+//	dst, src   F32, one shape
+func Add(q Queue, dst, src Tensor) {
+	if dst.Ptr == 0 || src.Ptr == 0 || dst.DType != F32 || src.DType != F32 || dst.Shape != src.Shape {
+		panic(fmt.Sprintf("Add: dst is %v %v, src is %v %v, want float32 of one shape", dst.DType, dst.Dims(), src.DType, src.Dims()))
+	}
+	launch(q, &addOp, blocks(dst.Len(), addTile), addArgs{Dst: dst.Ptr, Src: src.Ptr, N: int64(dst.Len())})
+}
+
+type addArgs struct {
+	Dst Ptr // (N)
+	Src Ptr // (N)
+	N   int64
+}
+
+var addOp = Op{Name: "add", Size: unsafe.Sizeof(addArgs{}), CPU: addGo}
+
+func addGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*addArgs)(args)
+	at := lo * addTile
+	n := min(hi*addTile, int(a.N)) - at
+	accumulate(m, m.F32(a.Dst+Ptr(4*at), n), m.F32(a.Src+Ptr(4*at), n))
+}
+
+// ones are the factors of a chain that only adds.
+var ones = [rowBlock]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+
+// accumulate is dst += src.
+func accumulate(m *Memory, dst, src []float32) { axpy(m, dst, ones[:1], src) }
+
+// axpy is dst += Σ_k c[k]·src[k], k ascending, one rounding each; src holds len(c) rows of dst's length.
+func axpy(m *Memory, dst, c, src []float32) {
+	m.vec.chainF32(dst, len(dst), c, len(c), src, len(dst), 1, len(dst), len(c))
+}

@@ -1,0 +1,202 @@
+package kernels
+
+import (
+	"math"
+	"unsafe"
+)
+
+// RMSNorm is out = x·r·w with r = 1/√(mean(x²) + eps) of each row. Backward needs x and rstd.
+//
+//	out   (T, D)       =
+//	rstd  (T) F32      = r; the zero Tensor if nobody asks
+//	x     (T, D)       out's dtype
+//	w     (D)          out's dtype
+func RMSNorm(q Queue, out, rstd, x, w Tensor, eps float32) {
+	b := dims{op: "RMSNorm"}
+	rmsNorm(q, &b, rmsNormArgs{}, out, rstd, x, w, eps)
+}
+
+// AddRMSNorm is sum = x + r, rounded to the dtype, and out = RMSNorm(sum). Backward needs sum and rstd.
+//
+//	sum   (T, D)       = may be x or r
+//	out   (T, D)       = sum's dtype
+//	rstd  (T) F32      = the zero Tensor if nobody asks
+//	x, r  (T, D)       sum's dtype
+//	w     (D)          sum's dtype
+func AddRMSNorm(q Queue, sum, out, rstd, x, r, w Tensor, eps float32) {
+	b := dims{op: "AddRMSNorm"}
+	b.want(sum, "sum", "T D", F32, BF16)
+	b.want(r, "r", "T D", sum.DType)
+	b.want(out, "out", "T D", sum.DType)
+	rmsNorm(q, &b, rmsNormArgs{Sum: sum.Ptr, R: r.Ptr}, out, rstd, x, w, eps)
+}
+
+func rmsNorm(q Queue, b *dims, a rmsNormArgs, out, rstd, x, w Tensor, eps float32) {
+	b.want(out, "out", "T D", F32, BF16)
+	b.want(x, "x", "T D", out.DType)
+	b.want(w, "w", "D", out.DType)
+	if rstd.Ptr != 0 {
+		b.want(rstd, "rstd", "T", F32)
+	}
+	a.Out, a.Rstd, a.X, a.W = out.Ptr, rstd.Ptr, x.Ptr, w.Ptr
+	a.T, a.D, a.DType, a.Eps = int32(out.Shape[0]), int32(out.Shape[1]), int32(out.DType), eps
+	launch(q, &rmsNormOp, blocks(out.Shape[0], rowBlock), a)
+}
+
+// RMSNormBackward: with g = dout·w and s = Σ g·x over a row,
+//
+//	dx = dres + g·r - x·r³·s/D        dw += Σ_t dout·(x·r), in leaves of 16 rows
+//
+//	dx    (T, D)       = may be dres or dout
+//	dw    (D) F32      +=
+//	dout  (T, D)       dx's dtype
+//	dres  (T, D)       what came along the residual, dx's dtype; the zero Tensor is none
+//	rstd  (T) F32      of the forward
+//	x     (T, D)       what was normalised, dx's dtype
+//	w     (D)          dx's dtype
+func RMSNormBackward(q Queue, dx, dw, dout, dres, rstd, x, w Tensor) {
+	b := dims{op: "RMSNormBackward"}
+	b.want(dx, "dx", "T D", F32, BF16)
+	b.want(dw, "dw", "D", F32)
+	b.want(dout, "dout", "T D", dx.DType)
+	if dres.Ptr != 0 {
+		b.want(dres, "dres", "T D", dx.DType)
+	}
+	b.want(rstd, "rstd", "T", F32)
+	b.want(x, "x", "T D", dx.DType)
+	b.want(w, "w", "D", dx.DType)
+	T, D := dx.Shape[0], dx.Shape[1]
+	a := rmsNormBackwardArgs{
+		DX: dx.Ptr, DW: dw.Ptr, DOut: dout.Ptr, DRes: dres.Ptr, Rstd: rstd.Ptr, X: x.Ptr, W: w.Ptr,
+		T: int32(T), D: int32(D), DType: int32(dx.DType),
+	}
+	launch(q, &rmsNormDWOp, blocks(D, columnTile), a) // first, since dx may overwrite dout
+	launch(q, &rmsNormBackwardOp, blocks(T, rowBlock), a)
+}
+
+type rmsNormArgs struct {
+	Sum   Ptr // (T, D), 0 if R is
+	Out   Ptr // (T, D)
+	Rstd  Ptr // (T) or 0
+	X     Ptr // (T, D)
+	R     Ptr // (T, D) or 0
+	W     Ptr // (D)
+	T     int32
+	D     int32
+	DType int32
+	Eps   float32
+}
+
+type rmsNormBackwardArgs struct {
+	DX    Ptr // (T, D)
+	DW    Ptr // (D)
+	DOut  Ptr // (T, D)
+	DRes  Ptr // (T, D) or 0
+	Rstd  Ptr // (T)
+	X     Ptr // (T, D)
+	W     Ptr // (D)
+	T     int32
+	D     int32
+	DType int32
+	_     int32
+}
+
+var (
+	rmsNormOp         = Op{Name: "rmsnorm", Size: unsafe.Sizeof(rmsNormArgs{}), CPU: rmsNormGo}
+	rmsNormBackwardOp = Op{Name: "rmsnorm_backward", Size: unsafe.Sizeof(rmsNormBackwardArgs{}), CPU: rmsNormBackwardGo}
+	rmsNormDWOp       = Op{Name: "rmsnorm_dw", Size: unsafe.Sizeof(rmsNormBackwardArgs{}), CPU: rmsNormDWGo}
+)
+
+func rmsNormGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*rmsNormArgs)(args)
+	T, D, dt := int(a.T), int(a.D), DType(a.DType)
+	w := m.Load(a.W, dt, 0, D)
+	y := m.ScratchF32(D)
+	for t := lo * rowBlock; t < min(hi*rowBlock, T); t++ {
+		at := m.Keep()
+		x := m.Load(a.X, dt, t*D, D)
+		if a.R != 0 {
+			copy(y, x)
+			accumulate(m, y, m.Load(a.R, dt, t*D, D))
+			m.Store(a.Sum, dt, t*D, y)
+			x = m.Load(a.Sum, dt, t*D, D)
+		}
+		r := invRMS(m, x, a.Eps)
+		m.vec.scale(y, x, w, r)
+		m.Store(a.Out, dt, t*D, y)
+		if a.Rstd != 0 {
+			m.F32(a.Rstd+Ptr(4*t), 1)[0] = r
+		}
+		m.Reset(at)
+	}
+}
+
+// invRMS is 1/√(mean(x²) + eps). Rounding the float64 root to float32 gives the correctly rounded float32 root.
+func invRMS(m *Memory, x []float32, eps float32) float32 {
+	return 1 / float32(math.Sqrt(float64(dot(m, x, x)/float32(len(x))+eps)))
+}
+
+// dot is Σ x·y in the order of doc.go.
+func dot(m *Memory, x, y []float32) float32 {
+	at := m.Keep()
+	s := m.ScratchF32(1)
+	m.vec.dotsF32(s, 1, x, len(x), y, len(x), 1, 1, len(x))
+	m.Reset(at)
+	return s[0]
+}
+
+func rmsNormBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*rmsNormBackwardArgs)(args)
+	T, D, dt := int(a.T), int(a.D), DType(a.DType)
+	w := m.Load(a.W, dt, 0, D)
+	rstd := m.F32(a.Rstd, T)
+	dx := m.ScratchF32(D)
+	for t := lo * rowBlock; t < min(hi*rowBlock, T); t++ {
+		at := m.Keep()
+		if a.DRes != 0 {
+			copy(dx, m.Load(a.DRes, dt, t*D, D))
+		} else {
+			clear(dx)
+		}
+		addNormGradient(m, dx, m.Load(a.DOut, dt, t*D, D), m.Load(a.X, dt, t*D, D), w, rstd[t])
+		m.Store(a.DX, dt, t*D, dx)
+		m.Reset(at)
+	}
+}
+
+// addNormGradient adds the gradient of x·r·w with respect to x to dx.
+func addNormGradient(m *Memory, dx, dout, x, w []float32, r float32) {
+	at := m.Keep()
+	g := m.ScratchF32(len(x))
+	m.vec.scale(g, dout, w, 1)
+	c := m.ScratchF32(2)
+	c[0] = r
+	c[1] = -float32(float32(r*r)*r) * (dot(m, g, x) / float32(len(x)))
+	axpy(m, dx, c[:1], g)
+	axpy(m, dx, c[1:], x)
+	m.Reset(at)
+}
+
+// Items are columns. A leaf is the sum of 16 rows from zero, so that what a step adds to dw doesn't depend on how it is
+// cut into micro-batches, nor on who computes the leaf.
+func rmsNormDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*rmsNormBackwardArgs)(args)
+	T, D, dt, d := int(a.T), int(a.D), DType(a.DType), lo*columnTile
+	n := min(hi*columnTile, D) - d
+	rstd := m.F32(a.Rstd, T)
+	dw := m.F32(a.DW+Ptr(4*d), n)
+	leaf := m.ScratchF32(n)
+	terms := m.ScratchF32(rowBlock * n)
+	for t0 := 0; t0 < T; t0 += rowBlock {
+		rows := min(rowBlock, T-t0)
+		for i := range rows {
+			at := m.Keep()
+			off := (t0+i)*D + d
+			m.vec.scale(terms[i*n:][:n], m.Load(a.X, dt, off, n), m.Load(a.DOut, dt, off, n), rstd[t0+i])
+			m.Reset(at)
+		}
+		clear(leaf)
+		axpy(m, leaf, ones[:rows], terms)
+		accumulate(m, dw, leaf)
+	}
+}
