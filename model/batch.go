@@ -113,6 +113,19 @@ func (b *Batch) Align() {
 	}
 }
 
+// Idle fills up a decoding step with rows, sequences and head rows that compute nothing, to n of each.
+func (b *Batch) Idle(n int) {
+	for ; b.T < n; b.T++ {
+		b.Tokens[b.T], b.Pos[b.T], b.Seq[b.T] = -1, 0, -1
+	}
+	for ; b.S < n; b.S++ {
+		b.First[b.S], b.Count[b.S] = 0, 0
+	}
+	for b.R < n {
+		b.Head(-1, -1)
+	}
+}
+
 // AlignedRows is the number of rows that n tokens take in a training batch.
 func AlignedRows(n int) int { return (n + rowAlign - 1) / rowAlign * rowAlign }
 
