@@ -19,7 +19,8 @@ const (
 	Call           // the function Name applied to Args
 )
 
-// An Expr is a node of an expression tree. Nodes are never changed once built.
+// An Expr is a node of an expression tree. Nodes are never changed once built. On a
+// number, Name is a mark of the parser's (how it was written) that comparison ignores.
 type Expr struct {
 	Op    Op
 	Value *big.Rat
@@ -45,7 +46,7 @@ func Difference(a, b *Expr) *Expr { return Sum(a, Negate(b)) }
 // Negate returns -a, folding the sign into a number.
 func Negate(a *Expr) *Expr {
 	if a.Op == Num {
-		return Rat(new(big.Rat).Neg(a.Value))
+		return &Expr{Op: Num, Value: new(big.Rat).Neg(a.Value), Name: a.Name}
 	}
 	return Product(Int(-1), a)
 }
@@ -55,10 +56,13 @@ func Same(a, b *Expr) bool {
 	if a == b {
 		return true
 	}
-	if a.Op != b.Op || a.Name != b.Name || len(a.Args) != len(b.Args) {
+	if a.Op != b.Op || len(a.Args) != len(b.Args) {
 		return false
 	}
-	if a.Op == Num && a.Value.Cmp(b.Value) != 0 {
+	if a.Op == Num {
+		return a.Value.Cmp(b.Value) == 0
+	}
+	if a.Name != b.Name {
 		return false
 	}
 	for i := range a.Args {
