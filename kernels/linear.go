@@ -1,0 +1,233 @@
+package kernels
+
+import "unsafe"
+
+// Linear is y = x·wᵀ, with the weights as they lie in a model's file. Every y is one dot, so a row does not depend on
+// the batch.
+//
+//	y (T, N) =   x's dtype, or F32 for logits
+//	x (T, K)     BF16 or F32
+//	w (N, K)     x's dtype
+func Linear(q Queue, y, x, w Tensor) {
+	d := dims{op: "Linear"}
+	d.want(x, "x", "T K", BF16, F32)
+	d.want(w, "w", "N K", x.DType)
+	d.want(y, "y", "T N", x.DType, F32)
+	T, N, K := x.Shape[0], w.Shape[0], x.Shape[1]
+	rows := linearRows(T, K, x.DType)
+	cols := linearCols(rows, N, K)
+	launch(q, &linearOp, blocks(T, rows)*blocks(N, cols), linearArgs{
+		y: y.Ptr, x: x.Ptr, w: w.Ptr,
+		T: int32(T), N: int32(N), K: int32(K), rows: int32(rows), cols: int32(cols),
+		in: int32(x.DType), out: int32(y.DType),
+	})
+}
+
+// LinearBackward is the gradient of Linear. Nothing is saved: it takes Linear's own inputs. dx is a chain over N, dw a
+// chain over T from its value on, both ascending. dx or dw may be the zero Tensor and is then left out.
+//
+//	dx (T, K) =    dy's dtype
+//	dw (N, K) +=   F32
+//	dy (T, N)      BF16 or F32
+//	x  (T, K)      dy's dtype
+//	w  (N, K)      dy's dtype
+func LinearBackward(q Queue, dx, dw, dy, x, w Tensor) {
+	d := dims{op: "LinearBackward"}
+	d.want(dy, "dy", "T N", BF16, F32)
+	d.want(x, "x", "T K", dy.DType)
+	d.want(w, "w", "N K", dy.DType)
+	if dx.Ptr != 0 {
+		d.want(dx, "dx", "T K", dy.DType)
+		linearDX(q, dx, Tensor{}, dy, w, true)
+	}
+	if dw.Ptr != 0 {
+		d.want(dw, "dw", "N K", F32)
+		linearDW(q, dw, dy, x)
+	}
+}
+
+// linearDX is dx = round(acc + dy·w). A chain over more columns than dy holds at a time keeps its accumulator in acc
+// (T, K) F32: start says that it begins here, and all but the last piece have no dx.
+func linearDX(q Queue, dx, acc, dy, w Tensor, start bool) {
+	T, N, K := dy.Shape[0], dy.Shape[1], w.Shape[1]
+	rows := linearRows(T, chainStep, dy.DType)
+	cols := min(256, K)
+	a := linearDXArgs{
+		dx: dx.Ptr, acc: acc.Ptr, dy: dy.Ptr, w: w.Ptr,
+		T: int32(T), N: int32(N), K: int32(K), rows: int32(rows), cols: int32(cols), dtype: int32(dy.DType),
+	}
+	if start {
+		a.start = 1
+	}
+	launch(q, &linearDXOp, blocks(T, rows)*blocks(K, cols), a)
+}
+
+// linearDW is dw += dyᵀ·x.
+func linearDW(q Queue, dw, dy, x Tensor) {
+	T, N, K := dy.Shape[0], dy.Shape[1], x.Shape[1]
+	rows := min(64, max(16, 1<<16/K&^3), N) // the item's part of dw is 256 KiB
+	launch(q, &linearDWOp, blocks(N, rows), linearDWArgs{
+		dw: dw.Ptr, dy: dy.Ptr, x: x.Ptr,
+		T: int32(T), N: int32(N), K: int32(K), rows: int32(rows), dtype: int32(dy.DType),
+	})
+}
+
+const (
+	blockBytes = 128 << 10 // a quarter of a core's second-level cache: two operands and what passes by
+	chainStep  = 128       // k that a chain takes at a time; even, so that pairs stay pairs
+)
+
+// linearRows is how many rows of x an item takes. w is read once per item's rows, so more rows mean less traffic, as
+// long as they stay in the cache; blocks of equal size mean that no last row reads all of w for itself.
+func linearRows(T, K int, d DType) int {
+	rows := min(64, max(16, blockBytes/(K*d.Size())))
+	n := blocks(T, rows)
+	return min(T, (blocks(T, n)+3)&^3)
+}
+
+// linearCols is how many rows of w an item takes: about 10 µs of work, which is a million products, or for few rows a
+// quarter of a mebibyte of w.
+func linearCols(rows, N, K int) int {
+	cols := (1<<20/(K*max(8, rows)) + 15) &^ 15
+	return min(N, max(16, cols))
+}
+
+type linearArgs struct {
+	y, x, w    Ptr
+	T, N, K    int32
+	rows, cols int32 // of an item's part of y
+	in, out    int32 // dtypes
+	_          int32
+}
+
+var linearOp = Op{Name: "linear", Size: unsafe.Sizeof(linearArgs{}), CPU: linearGo}
+
+func linearGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*linearArgs)(args)
+	T, N, K := int(a.T), int(a.N), int(a.K)
+	across := blocks(N, int(a.cols))
+	for i := lo; i < hi; i++ {
+		t, n := i/across*int(a.rows), i%across*int(a.cols)
+		R, C := min(int(a.rows), T-t), min(int(a.cols), N-n)
+		y := m.elems(a.y, DType(a.out), t*N+n, (R-1)*N+C)
+		x, w := m.elems(a.x, DType(a.in), t*K, R*K), m.elems(a.w, DType(a.in), n*K, C*K)
+		if y.f32 != nil {
+			m.project(y.f32, N, x, w, R, C, K)
+			continue
+		}
+		keep := m.Keep()
+		z := m.ScratchF32(R * C)
+		m.project(z, C, x, w, R, C, K)
+		for r := range R {
+			y.from(r*N).round(m, z[r*C:][:C])
+		}
+		m.Reset(keep)
+	}
+}
+
+// project is out[r*ldo+c] = Σ_k x[r*K+k]·w[c*K+k] for R rows of x and C rows of w, in pieces of w that stay in the cache
+// beside x.
+func (m *Memory) project(out []float32, ldo int, x, w elems, R, C, K int) {
+	piece := max(4, blockBytes/4/K&^3)
+	for c := 0; c < C; c += piece {
+		m.dots(out[c:], ldo, x, K, w.from(c*K), K, R, min(piece, C-c), K)
+	}
+}
+
+type linearDXArgs struct {
+	dx, acc, dy, w Ptr
+	T, N, K        int32
+	rows, cols     int32 // of an item's part of dx
+	dtype          int32
+	start          int32 // the chain starts from 0, not from acc
+	_              int32
+}
+
+var linearDXOp = Op{Name: "linear_dx", Size: unsafe.Sizeof(linearDXArgs{}), CPU: linearDXGo}
+
+func linearDXGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*linearDXArgs)(args)
+	T, N, K, d := int(a.T), int(a.N), int(a.K), DType(a.dtype)
+	across := blocks(K, int(a.cols))
+	for i := lo; i < hi; i++ {
+		keep := m.Keep()
+		t, k := i/across*int(a.rows), i%across*int(a.cols)
+		R, C := min(int(a.rows), T-t), min(int(a.cols), K-k)
+		acc, ld := []float32(nil), K
+		if a.acc != 0 {
+			acc = m.F32(a.acc+Ptr(4*(t*K+k)), (R-1)*K+C)
+		} else {
+			acc, ld = m.ScratchF32(R*C), C
+		}
+		if a.start != 0 {
+			for r := range R {
+				clear(acc[r*ld:][:C])
+			}
+		}
+		dy, w := m.elems(a.dy, d, t*N, R*N), m.elems(a.w, d, k, (N-1)*K+C)
+		for n := 0; n < N; n += chainStep {
+			m.chain(acc, ld, dy.from(n), N, w.from(n*K), K, R, C, min(chainStep, N-n))
+		}
+		if a.dx != 0 {
+			dx := m.elems(a.dx, d, t*K+k, (R-1)*K+C)
+			for r := range R {
+				dx.from(r*K).round(m, acc[r*ld:][:C])
+			}
+		}
+		m.Reset(keep)
+	}
+}
+
+type linearDWArgs struct {
+	dw, dy, x Ptr
+	T, N, K   int32
+	rows      int32 // of dw per item
+	dtype     int32
+	_         int32
+}
+
+var linearDWOp = Op{Name: "linear_dw", Size: unsafe.Sizeof(linearDWArgs{}), CPU: linearDWGo}
+
+// linearDWGo gives an item whole rows of dw, so that dy is transposed once. Tokens come in steps, and for each the
+// columns in pieces, so that the step's part of x is in the cache for all rows.
+func linearDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*linearDWArgs)(args)
+	T, N, K, d := int(a.T), int(a.N), int(a.K), DType(a.dtype)
+	piece := blockBytes / chainStep / d.Size()
+	dyT := m.scratchElems(d, int(a.rows)*chainStep)
+	for i := lo; i < hi; i++ {
+		n := i * int(a.rows)
+		R := min(int(a.rows), N-n)
+		dw := m.F32(a.dw+Ptr(4*n*K), R*K)
+		for t := 0; t < T; t += chainStep {
+			S := min(chainStep, T-t)
+			dy, x := m.elems(a.dy, d, t*N+n, (S-1)*N+R), m.elems(a.x, d, t*K, S*K)
+			if d == BF16 {
+				transpose(dyT.bf16, dy.bf16, N, S, R)
+			} else {
+				transpose(dyT.f32, dy.f32, N, S, R)
+			}
+			for k := 0; k < K; k += piece {
+				m.chain(dw[k:], K, dyT, chainStep, x.from(k), K, R, min(piece, K-k), S)
+			}
+		}
+	}
+}
+
+// transpose writes S rows of R elements of src, ld apart, as R rows of S elements of dst, chainStep apart. Four rows go
+// together so that the writes, which are far apart, are few.
+func transpose[E uint16 | float32](dst, src []E, ld, S, R int) {
+	s := 0
+	for ; s+4 <= S; s += 4 {
+		r0, r1, r2, r3 := src[s*ld:][:R], src[(s+1)*ld:][:R], src[(s+2)*ld:][:R], src[(s+3)*ld:][:R]
+		for r := range r0 {
+			d := dst[r*chainStep+s:][:4]
+			d[0], d[1], d[2], d[3] = r0[r], r1[r], r2[r], r3[r]
+		}
+	}
+	for ; s < S; s++ {
+		for r, v := range src[s*ld:][:R] {
+			dst[r*chainStep+s] = v
+		}
+	}
+}
