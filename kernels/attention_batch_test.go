@@ -9,8 +9,8 @@ import (
 	"tandem/kernels/kerneltest"
 )
 
-// A cache is pages on a device, poisoned where nothing was appended, and a table that scatters sequences over them.
-type cache struct {
+// A pagedCache is pages on a device, poisoned where nothing was appended, and a table that scatters sequences over them.
+type pagedCache struct {
 	d       *kerneltest.Device
 	kv      kernels.Tensor // (L, pages, 2K, 64E)
 	table   []int32        // (S, N), -1 beyond a sequence's end
@@ -21,8 +21,8 @@ type cache struct {
 const cacheLayers, cacheLayer = 2, 1
 
 // newCache scatters the sequences' pages by perm, a source of its own so that every device gets the same layout.
-func newCache(d *kerneltest.Device, seqs []*sequence, perm *rand.Rand) *cache {
-	c := &cache{d: d, S: len(seqs), N: 1, H: seqs[0].H, K: seqs[0].K, E: seqs[0].E}
+func newCache(d *kerneltest.Device, seqs []*sequence, perm *rand.Rand) *pagedCache {
+	c := &pagedCache{d: d, S: len(seqs), N: 1, H: seqs[0].H, K: seqs[0].K, E: seqs[0].E}
 	pages := 1
 	for _, s := range seqs {
 		c.N = max(c.N, (s.n+kernels.PageTokens-1)/kernels.PageTokens)
@@ -45,8 +45,8 @@ func newCache(d *kerneltest.Device, seqs []*sequence, perm *rand.Rand) *cache {
 // A piece is rows lo to hi of a sequence; sequence -1 is hi-lo padding rows.
 type piece struct{ seq, lo, hi int }
 
-// whole packs whole sequences as training does: each starts at a multiple of 16 rows.
-func whole(seqs []*sequence) []piece {
+// wholeSequences packs whole sequences as training does: each starts at a multiple of 16 rows.
+func wholeSequences(seqs []*sequence) []piece {
 	var ps []piece
 	for i, s := range seqs {
 		ps = append(ps, piece{i, 0, s.n})
@@ -70,7 +70,7 @@ type packed struct {
 }
 
 // pack puts the pieces into a batch one behind the other. Padding rows of the inputs are NaN.
-func (c *cache) pack(seqs []*sequence, pieces []piece) *packed {
+func (c *pagedCache) pack(seqs []*sequence, pieces []piece) *packed {
 	b := &packed{H: c.H, K: c.K, E: c.E, pieces: pieces}
 	var pos, seq []int32
 	first, count := make([]int32, c.S), make([]int32, c.S)
@@ -82,14 +82,14 @@ func (c *cache) pack(seqs []*sequence, pieces []piece) *packed {
 		}
 		for i := p.lo; i < p.hi; i++ {
 			pos, seq = append(pos, int32(i)), append(seq, int32(p.seq))
-			q, do, k, v := nans(c.H*c.E), nans(c.H*c.E), nans(c.K*c.E), nans(c.K*c.E)
+			q, do, k, v := nanValues(c.H*c.E), nanValues(c.H*c.E), nanValues(c.K*c.E), nanValues(c.K*c.E)
 			if p.seq >= 0 {
 				s := seqs[p.seq]
-				q, do = f32(s.q[i*c.H*c.E:][:c.H*c.E]), f32(s.dout[i*c.H*c.E:][:c.H*c.E])
-				k, v = f32(s.k[i*c.K*c.E:][:c.K*c.E]), f32(s.v[i*c.K*c.E:][:c.K*c.E])
+				q, do = float32s(s.q[i*c.H*c.E:][:c.H*c.E]), float32s(s.dout[i*c.H*c.E:][:c.H*c.E])
+				k, v = float32s(s.k[i*c.K*c.E:][:c.K*c.E]), float32s(s.v[i*c.K*c.E:][:c.K*c.E])
 			}
 			qk = append(append(qk, q...), k...)
-			qkv = append(append(append(qkv, nans(c.H*c.E)...), nans(c.K*c.E)...), v...) // the raw q and k are not read
+			qkv = append(append(append(qkv, nanValues(c.H*c.E)...), nanValues(c.K*c.E)...), v...) // the raw q and k are not read
 			dout = append(dout, do...)
 		}
 	}
@@ -106,23 +106,23 @@ func (c *cache) pack(seqs []*sequence, pieces []piece) *packed {
 }
 
 // forward appends and attends.
-func (c *cache) forward(b *packed, scale float64) {
+func (c *pagedCache) forward(b *packed, scale float64) {
 	kernels.Append(c.d.Q, c.kv, b.qk, b.qkv, b.AttentionBatch, cacheLayer)
 	kernels.Attention(c.d.Q, b.out, b.lse, b.qk, c.kv, b.AttentionBatch, cacheLayer, float32(scale))
 	b.outputs, b.logSumExps = c.d.Get(b.out), c.d.Get(b.lse)
 }
 
 // backward follows forward.
-func (c *cache) backward(b *packed, scale float64) []float32 {
+func (c *pagedCache) backward(b *packed, scale float64) []float32 {
 	kernels.AttentionBackward(c.d.Q, b.dqkv, b.dout, b.out, b.lse, b.qk, c.kv, b.AttentionBatch, cacheLayer, float32(scale), b.delta)
 	return c.d.Get(b.dqkv)
 }
 
-// rows is the part of x (T, width) of rows [at, at+n).
-func rows(x []float32, width, at, n int) []float32 { return x[at*width : (at+n)*width] }
+// rowsOf is the part of x (T, width) of rows [at, at+n).
+func rowsOf(x []float32, width, at, n int) []float32 { return x[at*width : (at+n)*width] }
 
-// heads is heads lo to hi of x (n, H, E).
-func heads(x []float32, n, H, E, lo, hi int) []float32 {
+// headsOf is heads lo to hi of x (n, H, E).
+func headsOf(x []float32, n, H, E, lo, hi int) []float32 {
 	var y []float32
 	for i := range n {
 		y = append(y, x[(i*H+lo)*E:(i*H+hi)*E]...)
@@ -130,7 +130,7 @@ func heads(x []float32, n, H, E, lo, hi int) []float32 {
 	return y
 }
 
-func f32(x []float64) []float32 {
+func float32s(x []float64) []float32 {
 	y := make([]float32, len(x))
 	for i := range x {
 		y[i] = float32(x[i])
@@ -138,7 +138,7 @@ func f32(x []float64) []float32 {
 	return y
 }
 
-func nans(n int) []float32 {
+func nanValues(n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
 		x[i] = float32(math.NaN())

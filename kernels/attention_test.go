@@ -40,7 +40,7 @@ func TestAttention(t *testing.T) {
 					seqs = append(seqs, s)
 				}
 				seed := r.Uint64()
-				pieces := whole(seqs)
+				pieces := wholeSequences(seqs)
 				got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
 					cache := newCache(d, seqs, rand.New(rand.NewPCG(seed, 0)))
 					b := cache.pack(seqs, pieces)
@@ -50,8 +50,8 @@ func TestAttention(t *testing.T) {
 				at := 0
 				for _, p := range pieces {
 					n := p.hi - p.lo
-					out, lse := rows(got["out"], c.H*c.E, at, n), rows(got["lse"], c.H, at, n)
-					dqkv := rows(got["dqkv"], (c.H+2*c.K)*c.E, at, n)
+					out, lse := rowsOf(got["out"], c.H*c.E, at, n), rowsOf(got["lse"], c.H, at, n)
+					dqkv := rowsOf(got["dqkv"], (c.H+2*c.K)*c.E, at, n)
 					at += n
 					if p.seq < 0 {
 						wantZeros(t, "out of padding", out)
@@ -72,9 +72,9 @@ func compareAttention(t *testing.T, s *sequence, out, lse, dqkv []float32) {
 	W := s.H + 2*s.K
 	kerneltest.Near(t, name("out"), out, s.out, kerneltest.Tol{Abs: s.outTol})
 	kerneltest.Near(t, name("lse"), lse, s.lse, kerneltest.Tol{Abs: s.lseTol})
-	kerneltest.Near(t, name("dq"), heads(dqkv, s.n, W, s.E, 0, s.H), s.dq, kerneltest.Tol{Abs: s.dqTol})
-	kerneltest.Near(t, name("dk"), heads(dqkv, s.n, W, s.E, s.H, s.H+s.K), s.dk, kerneltest.Tol{Abs: s.dkTol})
-	kerneltest.Near(t, name("dv"), heads(dqkv, s.n, W, s.E, s.H+s.K, W), s.dv, kerneltest.Tol{Abs: s.dvTol})
+	kerneltest.Near(t, name("dq"), headsOf(dqkv, s.n, W, s.E, 0, s.H), s.dq, kerneltest.Tol{Abs: s.dqTol})
+	kerneltest.Near(t, name("dk"), headsOf(dqkv, s.n, W, s.E, s.H, s.H+s.K), s.dk, kerneltest.Tol{Abs: s.dkTol})
+	kerneltest.Near(t, name("dv"), headsOf(dqkv, s.n, W, s.E, s.H+s.K, W), s.dv, kerneltest.Tol{Abs: s.dvTol})
 }
 
 // TestAttentionGradient holds the reference's gradients, to which the kernels are held, to finite differences.
@@ -93,7 +93,7 @@ func TestAttentionGradient(t *testing.T) {
 		want []float64
 	}{{"dq", s.q, dq}, {"dk", s.k, dk}, {"dv", s.v, dv}} {
 		// The differences' truncation is h² and their rounding 2⁻⁵³/h, with h = 1e-5.
-		kerneltest.Near(t, c.name, f32(kerneltest.Gradient(loss, c.x)), c.want, kerneltest.Tol{Abs: 1e-8, Rel: 0x1p-23})
+		kerneltest.Near(t, c.name, float32s(kerneltest.Gradient(loss, c.x)), c.want, kerneltest.Tol{Abs: 1e-8, Rel: 0x1p-23})
 	}
 }
 
@@ -110,12 +110,15 @@ func TestAttentionRowAlone(t *testing.T) {
 					seqs = append(seqs, randomSequence(r, dtype, 1+r.IntN(150), H, K, E))
 				}
 				for _, d := range kerneltest.Devices(t) {
-					want := attendIn(d, seqs, r, [][]piece{whole(seqs)})
-					for name, steps := range map[string][][]piece{"chunks": chunks(seqs, r), "decode": decode(seqs)} {
-						got := attendIn(d, seqs, r, steps)
+					want := attendIn(d, seqs, r, [][]piece{wholeSequences(seqs)})
+					for _, c := range []struct {
+						name  string
+						steps [][]piece
+					}{{"chunks", chunkSteps(seqs, r)}, {"decode", decodeSteps(seqs)}} {
+						got := attendIn(d, seqs, r, c.steps)
 						for i := range seqs {
-							kerneltest.Same(t, fmt.Sprintf("%s: %s: out of sequence %d", d.Name(), name, i), got[i].out, want[i].out)
-							kerneltest.Same(t, fmt.Sprintf("%s: %s: lse of sequence %d", d.Name(), name, i), got[i].lse, want[i].lse)
+							kerneltest.Same(t, fmt.Sprintf("%s: %s: out of sequence %d", d.Name(), c.name, i), got[i].out, want[i].out)
+							kerneltest.Same(t, fmt.Sprintf("%s: %s: lse of sequence %d", d.Name(), c.name, i), got[i].lse, want[i].lse)
 						}
 					}
 				}
@@ -138,16 +141,16 @@ func attendIn(d *kerneltest.Device, seqs []*sequence, r *rand.Rand, steps [][]pi
 				continue
 			}
 			g := &got[p.seq]
-			g.out = append(g.out, rows(b.outputs, c.H*c.E, b.rowOfPiece[i], p.hi-p.lo)...)
-			g.lse = append(g.lse, rows(b.logSumExps, c.H, b.rowOfPiece[i], p.hi-p.lo)...)
+			g.out = append(g.out, rowsOf(b.outputs, c.H*c.E, b.rowOfPiece[i], p.hi-p.lo)...)
+			g.lse = append(g.lse, rowsOf(b.logSumExps, c.H, b.rowOfPiece[i], p.hi-p.lo)...)
 		}
 	}
 	return got
 }
 
-// chunks cuts the sequences into random pieces; a step takes the next one of some of them, in random order, with
+// chunkSteps cuts the sequences into random pieces; a step takes the next one of some of them, in random order, with
 // padding between.
-func chunks(seqs []*sequence, r *rand.Rand) [][]piece {
+func chunkSteps(seqs []*sequence, r *rand.Rand) [][]piece {
 	var steps [][]piece
 	done := make([]int, len(seqs))
 	for left := true; left; {
@@ -169,9 +172,9 @@ func chunks(seqs []*sequence, r *rand.Rand) [][]piece {
 	return steps
 }
 
-// decode takes the first half of every sequence at once and then a row of each at a time; a sequence that has ended
+// decodeSteps takes the first half of every sequence at once and then a row of each at a time; a sequence that has ended
 // leaves an idle row.
-func decode(seqs []*sequence) [][]piece {
+func decodeSteps(seqs []*sequence) [][]piece {
 	var first []piece
 	longest := 0
 	for i, s := range seqs {
@@ -207,7 +210,7 @@ func TestAttentionBackwardAlone(t *testing.T) {
 			}
 			for _, d := range kerneltest.Devices(t) {
 				c := newCache(d, seqs, r)
-				all := c.pack(seqs, whole(seqs))
+				all := c.pack(seqs, wholeSequences(seqs))
 				c.forward(all, seqs[0].scale)
 				got := c.backward(all, seqs[0].scale)
 				for i, s := range seqs {
@@ -219,7 +222,7 @@ func TestAttentionBackwardAlone(t *testing.T) {
 					for j := range i {
 						at += (seqs[j].n + 15) &^ 15
 					}
-					kerneltest.Same(t, fmt.Sprintf("%s: dqkv of sequence %d", d.Name(), i), rows(got, W, at, s.n), want)
+					kerneltest.Same(t, fmt.Sprintf("%s: dqkv of sequence %d", d.Name(), i), rowsOf(got, W, at, s.n), want)
 				}
 			}
 		})
@@ -238,9 +241,9 @@ func TestAttentionMasksSelect(t *testing.T) {
 				seqs := []*sequence{s}
 				run := func(d *kerneltest.Device) (out, dkv []float32) {
 					c := newCache(d, seqs, rand.New(rand.NewPCG(1, 1)))
-					b := c.pack(seqs, whole(seqs))
+					b := c.pack(seqs, wholeSequences(seqs))
 					c.forward(b, s.scale)
-					return b.outputs, heads(c.backward(b, s.scale), n, H+2*K, E, H, H+2*K)
+					return b.outputs, headsOf(c.backward(b, s.scale), n, H+2*K, E, H, H+2*K)
 				}
 				for _, d := range kerneltest.Devices(t) {
 					wantOut, wantKV := run(d)
@@ -279,7 +282,7 @@ func TestAttentionLargeScores(t *testing.T) {
 		s.k[at*E] = 1000
 		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
 			c := newCache(d, []*sequence{s}, rand.New(rand.NewPCG(1, 1)))
-			b := c.pack([]*sequence{s}, whole([]*sequence{s}))
+			b := c.pack([]*sequence{s}, wholeSequences([]*sequence{s}))
 			c.forward(b, 1)
 			return kerneltest.Results{"out": b.outputs, "lse": b.logSumExps}
 		})
@@ -341,7 +344,7 @@ func TestAttentionMisuse(t *testing.T) {
 	s := randomSequence(kerneltest.Rand(t), kernels.F32, 70, 4, 2, 16)
 	seqs := []*sequence{s}
 	c := newCache(d, seqs, rand.New(rand.NewPCG(1, 1)))
-	b := c.pack(seqs, whole(seqs))
+	b := c.pack(seqs, wholeSequences(seqs))
 	attend := func(out, kv kernels.Tensor, layer int, scale float32) func() {
 		return func() { kernels.Attention(d.Q, out, b.lse, b.qk, kv, b.AttentionBatch, layer, scale) }
 	}
@@ -375,7 +378,7 @@ func TestAttentionPageMissing(t *testing.T) {
 		seqs := []*sequence{s}
 		c := newCache(d, seqs, rand.New(rand.NewPCG(1, 1)))
 		c.table[1] = page
-		b := c.pack(seqs, whole(seqs))
+		b := c.pack(seqs, wholeSequences(seqs))
 		kernels.Attention(d.Q, b.out, b.lse, b.qk, c.kv, b.AttentionBatch, cacheLayer, 1)
 		err := d.Q.Sync()
 		if want := fmt.Sprintf("kernel attention: sequence 0, position 64: page %d of", page); err == nil || !strings.Contains(err.Error(), want) {

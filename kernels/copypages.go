@@ -12,10 +12,10 @@ import (
 //	pairs  (N, 2) I32             source page, destination page; a pair with a -1 is idle
 func CopyPages(q Queue, kv, pairs Tensor) {
 	d := dims{op: "CopyPages"}
-	d.want(kv, "kv", "L pages 2K 64E", F32, BF16)
+	d.want(kv, "kv", "L pages planes plane", F32, BF16)
 	d.want(pairs, "pairs", "N 2", I32)
 	a := copyPagesArgs{kv: kv.Ptr, pairs: pairs.Ptr, N: int32(d.at["N"]), pages: int32(d.at["pages"])}
-	a.page = int64(d.at["2K"] * d.at["64E"] * kv.DType.Size())
+	a.page = int64(d.at["planes"] * d.at["plane"] * kv.DType.Size())
 	launch(q, &copyPagesOp, d.at["L"]*d.at["N"], a)
 }
 
