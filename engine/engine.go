@@ -42,7 +42,7 @@ func Plan(c model.Config, d kernels.DType, cfg Config) Memory {
 	return Memory{
 		Pages:       cfg.Pages * model.PageBytes(c, d),
 		Activations: model.ActivationBytes(c, d, l, false),
-		Logits:      l.Heads * c.Vocab * 4,
+		Logits:      l.Heads * c.Live * 4,
 		Step:        model.BatchBytes(l) + l.Heads*(kernels.SampleParamsBytes+4+4+8+8),
 	}
 }

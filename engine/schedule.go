@@ -112,7 +112,7 @@ func (p *plan) add(s *seq, n int) {
 // itself is the latest, it is preempted and grow is false.
 func (sc *scheduler) grow(s *seq, n int) bool {
 	for {
-		if got := sc.pages.take(model.PagesFor(n) - len(s.held)); got != nil {
+		if got := sc.pages.take(max(0, model.PagesFor(n)-len(s.held))); got != nil {
 			s.held = append(s.held, got...)
 			return true
 		}

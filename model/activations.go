@@ -118,7 +118,7 @@ func layActivations(b *bump, c Config, d kernels.DType, l Limits, train bool) *A
 			res: b.take(d, T, D), norm: b.take(d, T, D), attn: b.take(d, T, H, E), delta: b.take(kernels.F32, T, H),
 			qkv: b.take(d, T, H+2*K, E), gateUp: b.take(d, T, 2*F), act: b.take(d, T, F),
 			last: b.take(d, R, D), hidden: b.take(d, R, D),
-			logits: b.take(d, R, min(vocabChunk, c.Vocab)), hiddenAcc: b.take(kernels.F32, R, D),
+			logits: b.take(d, R, min(vocabChunk, c.Live)), hiddenAcc: b.take(kernels.F32, R, D),
 		}
 	}
 	return a

@@ -95,7 +95,7 @@ type Weights struct {
 	Embed  kernels.Tensor // (V, D)
 	Layers []Layer
 	Norm   kernels.Tensor // (D)
-	Head   kernels.Tensor // (V, D), Embed itself when tied
+	Head   kernels.Tensor // (Live, D), of the embedding when tied
 	Cos    kernels.Tensor // (N, E/2), weights only
 	Sin    kernels.Tensor // (N, E/2), weights only
 
@@ -146,6 +146,7 @@ func Bind(c Config, arena kernels.Ptr, d kernels.DType) *Weights {
 	if !c.Tied {
 		w.Head = take(c.Vocab, D)
 	}
+	w.Head = w.Head.Rows(0, c.Live)
 	return w
 }
 

@@ -1,0 +1,84 @@
+package engine_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"tandem/engine"
+	"tandem/kernels"
+	"tandem/model"
+	"tandem/trainer"
+)
+
+// tiny is a model of a few thousand weights whose samples are far from uniform.
+func tiny(t testing.TB, d kernels.DType) (kernels.Device, *model.Weights) {
+	t.Helper()
+	dev, err := kernels.NewCPU(kernels.CPUConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	c, err := model.Shape("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Vocab, c.Live, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.MLP, c.MaxPositions, c.InitRange = 97, 95, 32, 2, 4, 2, 16, 48, 512, 0.3
+	w, err := model.NewWeights(dev, c, d, 512)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := model.Random(dev, w, 7); err != nil {
+		t.Fatal(err)
+	}
+	return dev, w
+}
+
+func TestSamplerLogProbsEqualTrainers(t *testing.T) {
+	for _, d := range []kernels.DType{kernels.F32, kernels.BF16} {
+		dev, w := tiny(t, d)
+		e, err := engine.New(dev, w, engine.Config{Pages: 40, Seqs: 8, Rows: 40, Context: 400})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		r := rand.New(rand.NewPCG(1, 2))
+		var sessions []*engine.Session
+		var prompts [][]int32
+		for i := range 12 {
+			prompt := make([]int32, 1+r.IntN(150))
+			for j := range prompt {
+				prompt[j] = int32(r.IntN(95))
+			}
+			for g := range 3 {
+				s, err := e.Open(engine.Request{Tokens: prompt, Seed: uint64(i*10 + g), Params: engine.Params{MaxTokens: 1 + r.IntN(100), Temperature: 0.7}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				sessions, prompts = append(sessions, s), append(prompts, prompt)
+			}
+		}
+		sc, err := trainer.NewScorer(dev, w, 512, 400)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range sessions {
+			got, err := s.Next(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			want, err := sc.LogProbs([][]int32{append(prompts[i:i+1:i+1][0], got.Tokens...)}, 1/(1/float32(0.7)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, lp := range got.LogProbs {
+				if w := want[0][len(prompts[i])-1+j]; math.Float32bits(w) != math.Float32bits(lp) {
+					t.Fatalf("%v sample %d token %d: sampler %v, trainer %v", d, i, j, lp, w)
+				}
+			}
+		}
+		t.Logf("%+v", e.Stats())
+	}
+}

@@ -1,0 +1,191 @@
+package trainer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// A Recipe is everything that decides a run, with the defaults filled in. See recipes/ for the ones that ship.
+type Recipe struct {
+	Name string `toml:"name"`
+	Seed uint64 `toml:"seed"`
+
+	Model      ModelConfig      `toml:"model"`
+	Data       DataConfig       `toml:"data"`
+	Warmup     WarmupConfig     `toml:"warmup"`
+	Rollout    RolloutConfig    `toml:"rollout"`
+	Algorithm  AlgorithmConfig  `toml:"algorithm"`
+	Optimizer  OptimizerConfig  `toml:"optimizer"`
+	Train      TrainConfig      `toml:"train"`
+	Evaluation EvaluationConfig `toml:"evaluation"`
+	Checkpoint CheckpointConfig `toml:"checkpoint"`
+}
+
+// ModelConfig says what is trained.
+type ModelConfig struct {
+	Dir       string `toml:"dir"`       // a Hugging Face directory
+	Shape     string `toml:"shape"`     // or random weights of a named shape
+	Tokenizer string `toml:"tokenizer"` // a directory, "demo", or "" for the one in dir
+	DType     string `toml:"dtype"`     // bf16 or float32
+	Context   int    `toml:"context"`   // tokens of a sequence at most
+	Template  string `toml:"template"`  // default, thinking, no-thinking or none
+}
+
+// DataConfig says what it is trained on.
+type DataConfig struct {
+	Task    string `toml:"task"`     // "addition", or "file": problems with answers
+	Train   string `toml:"train"`    // file: JSON Lines or Parquet, with a slice: path@[a:b]
+	HeldOut string `toml:"held_out"` // file likewise, for evaluation; problems of a task are its own
+	Problem string `toml:"problem"`  // the column with the question; "" finds problem, question or prompt
+	Answer  string `toml:"answer"`   // the column with the answer; "" finds answer, label or the box in solution
+	Grader  string `toml:"grader"`   // how a reply is scored
+	System  string `toml:"system"`   // a system message before every problem
+	Suffix  string `toml:"suffix"`   // text after every problem
+}
+
+// WarmupConfig is supervised training before the rollouts, with an optimizer of its own.
+type WarmupConfig struct {
+	Steps     int             `toml:"steps"`
+	Samples   int             `toml:"samples"` // of a step
+	Data      string          `toml:"data"`    // "" is the task's own demonstrations; a file has prompt and reply
+	Loss      Loss            `toml:"loss"`
+	Optimizer OptimizerConfig `toml:"optimizer"`
+}
+
+// RolloutConfig says how replies are sampled.
+type RolloutConfig struct {
+	Prompts     int     `toml:"prompts"` // of a step
+	Samples     int     `toml:"samples"` // of a prompt
+	MaxTokens   int     `toml:"max_tokens"`
+	Temperature float32 `toml:"temperature"`
+	TopP        float32 `toml:"top_p"`
+	TopK        int     `toml:"top_k"`
+	Pages       int     `toml:"pages"` // of the cache; 0 is what all sequences need, or what fits
+	Batch       int     `toml:"batch"` // sequences decoded together at most; 0 is all of a step
+	Rows        int     `toml:"rows"`  // rows of one engine step at most
+}
+
+// AlgorithmConfig says what a reward does.
+type AlgorithmConfig struct {
+	Name     string  `toml:"name"` // grpo
+	Std      bool    `toml:"std"`
+	ClipLow  float32 `toml:"clip_low"`
+	ClipHigh float32 `toml:"clip_high"`
+	Loss     Loss    `toml:"loss"`
+	Updates  int     `toml:"updates"` // optimizer steps per rollout, each on an equal share of the prompts
+}
+
+// OptimizerConfig is AdamW.
+type OptimizerConfig struct {
+	LR          float32 `toml:"lr"`
+	Schedule    string  `toml:"schedule"` // constant, linear or cosine (both to 0)
+	WarmupSteps int     `toml:"warmup_steps"`
+	Beta1       float32 `toml:"beta1"`
+	Beta2       float32 `toml:"beta2"`
+	Eps         float32 `toml:"eps"`
+	WeightDecay float32 `toml:"weight_decay"` // of matrices; norms have none
+	ClipNorm    string  `toml:"clip_norm"`    // a positive number, or "off"
+	Moments     string  `toml:"moments"`      // float32 or bf16
+	MaxSkips    int     `toml:"max_skips"`    // steps in a row with a gradient that is no number before the run stops
+}
+
+// TrainConfig says how long and in what pieces.
+type TrainConfig struct {
+	Steps int `toml:"steps"` // rollouts
+	Rows  int `toml:"rows"`  // of one micro-batch
+}
+
+// EvaluationConfig is the held-out score before, during and after.
+type EvaluationConfig struct {
+	Every    int `toml:"every"`    // steps; 0 is before and after only
+	Problems int `toml:"problems"` // at most; 0 is none
+	Samples  int `toml:"samples"`  // of a problem
+}
+
+// CheckpointConfig says what is kept.
+type CheckpointConfig struct {
+	Every int `toml:"every"` // steps between full states
+	Keep  int `toml:"keep"`  // full states kept
+}
+
+// DefaultRecipe is what a recipe starts from.
+func DefaultRecipe() Recipe {
+	adam := OptimizerConfig{LR: 1e-6, Schedule: "constant", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01, ClipNorm: "1", Moments: "float32", MaxSkips: 10}
+	warm := adam
+	warm.LR = 1e-5
+	return Recipe{
+		Seed:       1,
+		Model:      ModelConfig{DType: "bf16", Context: 4096, Template: "no-thinking"},
+		Data:       DataConfig{Task: "file", Grader: "tandem"},
+		Warmup:     WarmupConfig{Samples: 64, Loss: LossToken, Optimizer: warm},
+		Rollout:    RolloutConfig{Prompts: 16, Samples: 8, MaxTokens: 1024, Temperature: 1, TopP: 1, Rows: 2048},
+		Algorithm:  AlgorithmConfig{Name: "grpo", Std: true, ClipLow: 0.2, ClipHigh: 0.28, Loss: LossSample, Updates: 1},
+		Optimizer:  adam,
+		Train:      TrainConfig{Steps: 100, Rows: 4096},
+		Evaluation: EvaluationConfig{Problems: 256, Samples: 1},
+		Checkpoint: CheckpointConfig{Every: 20, Keep: 2},
+	}
+}
+
+// ParseRecipe reads TOML over the defaults, then key=value settings over that. An unknown key is an error.
+func ParseRecipe(text []byte, settings ...string) (Recipe, error) {
+	r := DefaultRecipe()
+	if err := decodeStrict(text, &r); err != nil {
+		return Recipe{}, fmt.Errorf("recipe: %w", err)
+	}
+	for _, s := range settings {
+		line, err := settingTOML(s)
+		if err == nil {
+			err = decodeStrict([]byte(line), &r)
+		}
+		if err != nil {
+			return Recipe{}, fmt.Errorf("setting %q: %w", s, err)
+		}
+	}
+	if err := r.Check(); err != nil {
+		return Recipe{}, fmt.Errorf("recipe: %w", err)
+	}
+	return r, nil
+}
+
+func decodeStrict(text []byte, r *Recipe) error {
+	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(r)
+	var unknown *toml.StrictMissingError
+	if errors.As(err, &unknown) {
+		row, _ := unknown.Errors[0].Position()
+		return fmt.Errorf("line %d: unknown key %s", row, strings.Join(unknown.Errors[0].Key(), "."))
+	}
+	var syntax *toml.DecodeError
+	if errors.As(err, &syntax) {
+		row, _ := syntax.Position()
+		return fmt.Errorf("line %d: %s", row, syntax.Error())
+	}
+	return err
+}
+
+// settingTOML is a.b=c as a line of TOML; a value that is no number, boolean, string or list of TOML is taken as text.
+func settingTOML(s string) (string, error) {
+	key, value, ok := strings.Cut(s, "=")
+	if !ok || strings.TrimSpace(key) == "" {
+		return "", errors.New("want key=value")
+	}
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	var probe map[string]any
+	if value == "" || toml.Unmarshal([]byte("x = "+value), &probe) != nil {
+		value = fmt.Sprintf("%q", value)
+	}
+	return key + " = " + value, nil
+}
+
+// TOML is the recipe as text that ParseRecipe reads back.
+func (r Recipe) TOML() []byte {
+	b, err := toml.Marshal(r)
+	if err != nil {
+		panic(fmt.Sprintf("trainer: recipe as TOML: %v", err)) // plain fields only
+	}
+	return b
+}
