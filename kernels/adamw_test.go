@@ -1,0 +1,159 @@
+package kernels_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"tandem/kernels"
+	"tandem/kernels/kerneltest"
+)
+
+// An optimizer is the tensors of AdamW on a device.
+type optimizer struct {
+	d                  *kerneltest.Device
+	w, master, m, v, g kernels.Tensor
+}
+
+func newOptimizer(d *kerneltest.Device, dt, moments kernels.DType, w []float32) *optimizer {
+	n := len(w)
+	return &optimizer{d, d.Tensor(dt, n), d.Put(kernels.F32, w, n), d.Zeros(moments, n), d.Zeros(moments, n), d.Tensor(kernels.F32, n)}
+}
+
+func (o *optimizer) step(g []float32, c kernels.AdamWConfig) {
+	b := o.d.Put(kernels.F32, g, len(g))
+	o.d.Q.Copy(o.g.Ptr, b.Ptr, b.Bytes())
+	kernels.AdamW(o.d.Q, o.w, o.master, o.m, o.v, o.g, c)
+}
+
+func (o *optimizer) results() kerneltest.Results {
+	return kerneltest.Results{"w": o.d.Get(o.w), "master": o.d.Get(o.master), "m": o.d.Get(o.m), "v": o.d.Get(o.v)}
+}
+
+func TestAdamW(t *testing.T) {
+	for i, run := range golden(t).AdamW {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
+				o := newOptimizer(d, kernels.F32, kernels.F32, run.W0)
+				for i, g := range run.Grads {
+					o.step(g, kernels.AdamWConfig{LR: run.LR, Beta1: run.Beta1, Beta2: run.Beta2, Eps: run.Eps, Decay: run.Decay, Scale: 1, Step: i + 1})
+				}
+				return o.results()
+			})
+			// A few roundings a step.
+			n := float64(len(run.Grads))
+			kerneltest.Near(t, "m", got["m"], run.M, kerneltest.Tol{Abs: maxAbs(run.M...) * n * 0x1p-24, Rel: n * 0x1p-24})
+			kerneltest.Near(t, "v", got["v"], run.V, kerneltest.Tol{Rel: 3 * n * 0x1p-24})
+			kerneltest.Near(t, "master", got["master"], run.W, kerneltest.Tol{Abs: float64(run.LR) * n * 4 * 0x1p-24, Rel: n * 0x1p-24})
+			kerneltest.Same(t, "w", got["w"], got["master"])
+		})
+	}
+}
+
+func TestAdamWSizes(t *testing.T) {
+	for _, n := range []int{1, 15, 16, 17, 4095, 4096, 4097, 3*4096 + 5} {
+		for _, dt := range kerneltest.DTypes {
+			for _, moments := range kerneltest.DTypes {
+				t.Run(fmt.Sprint(n, dt, moments), func(t *testing.T) {
+					r := kerneltest.Rand(t)
+					w, g := values(r, kernels.F32, n), values(r, kernels.F32, n)
+					c := kernels.AdamWConfig{LR: 0.01, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1, Scale: 0.5, Step: 1}
+					got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
+						o, halves := newOptimizer(d, dt, moments, w), newOptimizer(d, dt, moments, w)
+						o.step(g, c)
+						next := c
+						next.Step = 2
+						o.step(g, next)
+						for s := range 2 { // in two slices, as ranks would
+							c := c
+							c.Step = s + 1
+							d.Q.Copy(halves.g.Ptr, o.g.Ptr, o.g.Bytes())
+							for _, at := range [][2]int{{0, n / 2}, {n / 2, n}} {
+								if i, j := at[0], at[1]; i < j {
+									kernels.AdamW(d.Q, halves.w.Rows(i, j), halves.master.Rows(i, j), halves.m.Rows(i, j), halves.v.Rows(i, j), halves.g.Rows(i, j), c)
+								}
+							}
+						}
+						whole := o.results()
+						for name, x := range halves.results() {
+							kerneltest.Same(t, name+" in slices", x, whole[name])
+						}
+						return whole
+					})
+					kerneltest.Same(t, "w", got["w"], kerneltest.Round(dt, got["master"]))
+					kerneltest.Same(t, "m", got["m"], kerneltest.Round(moments, got["m"]))
+					for i := range w {
+						// With equal gradients d, m/bias1 = d and √v/bias2 = |d| in both steps.
+						want, d := float64(w[i]), 0.5*float64(g[i])
+						for range 2 {
+							want = want*(1-0.01*0.1) - 0.01*d/(math.Abs(d)+1e-8)
+						}
+						if math.Abs(float64(got["master"][i])-want) > 0.02*4*kerneltest.Unit(moments)+math.Abs(want)*4*0x1p-24 {
+							t.Fatalf("master is %v at %d, want %v", got["master"][i], i, want)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// Two steps with known results; the second starts from saved state, as after a resume.
+func TestAdamWCase(t *testing.T) {
+	c := kernels.AdamWConfig{LR: 0.1, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Decay: 0.01, Scale: 1}
+	for _, d := range kerneltest.Devices(t) {
+		o := newOptimizer(d, kernels.F32, kernels.F32, []float32{1})
+		o.w = o.master // one copy in float32
+		c.Step = 1
+		o.step([]float32{0.5}, c)
+		kerneltest.Near(t, "p after step 1", d.Get(o.master), []float64{0.899}, kerneltest.Tol{Abs: 2e-6})
+		resumed := &optimizer{d, d.Put(kernels.F32, d.Get(o.w), 1), d.Put(kernels.F32, d.Get(o.master), 1), d.Put(kernels.F32, d.Get(o.m), 1), d.Put(kernels.F32, d.Get(o.v), 1), d.Tensor(kernels.F32, 1)}
+		c.Step = 2
+		o.step([]float32{-0.25}, c)
+		kerneltest.Near(t, "p after step 2", d.Get(o.master), []float64{0.871467}, kerneltest.Tol{Abs: 2e-6})
+		resumed.step([]float32{-0.25}, c)
+		kerneltest.Same(t, "p after a resume", d.Get(resumed.master), d.Get(o.master))
+	}
+}
+
+// Updates far below a bfloat16 ulp add up in the master. (w shrinks by 1e-6 a step: lr 1e-6, constant gradient.)
+func TestAdamWSmallUpdates(t *testing.T) {
+	d := kerneltest.Devices(t)[0]
+	o := newOptimizer(d, kernels.BF16, kernels.F32, []float32{1})
+	o.step([]float32{1}, kernels.AdamWConfig{LR: 1e-6, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Scale: 1, Step: 1})
+	for s := 2; s <= 4000; s++ {
+		kernels.AdamW(d.Q, o.w, o.master, o.m, o.v, o.g, kernels.AdamWConfig{LR: 1e-6, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Scale: 1, Step: s})
+	}
+	kerneltest.Near(t, "master", d.Get(o.master), []float64{0.996}, kerneltest.Tol{Abs: 1e-4})
+	kerneltest.Same(t, "w", d.Get(o.w), []float32{0.99609375})
+}
+
+// Clipping is a factor on the gradient.
+func TestAdamWScale(t *testing.T) {
+	g := golden(t).GradNorm
+	c := kernels.AdamWConfig{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Scale: 1, Step: 1}
+	for _, d := range kerneltest.Devices(t) {
+		w := make([]float32, len(g.G))
+		a, b := newOptimizer(d, kernels.F32, kernels.F32, w), newOptimizer(d, kernels.F32, kernels.F32, w)
+		clipped := make([]float32, len(g.G))
+		for i, v := range g.Clipped {
+			clipped[i] = float32(v)
+		}
+		b.step(clipped, c)
+		c := c
+		c.Scale = float32(1 / (g.Norm + 1e-6))
+		a.step(g.G, c)
+		kerneltest.Near(t, "m", d.Get(a.m), kerneltest.F64(d.Get(b.m)), kerneltest.Tol{Rel: 4 * 0x1p-24})
+	}
+}
+
+func BenchmarkAdamW(b *testing.B) {
+	d := kerneltest.CPU(b, kernels.CPUConfig{})
+	const n = 1 << 22
+	w, master, m, v, g := d.Zeros(kernels.BF16, n), d.Zeros(kernels.F32, n), d.Zeros(kernels.F32, n), d.Zeros(kernels.F32, n), d.Zeros(kernels.F32, n)
+	for b.Loop() {
+		kernels.AdamW(d.Q, w, master, m, v, g, kernels.AdamWConfig{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Scale: 1, Step: 10})
+	}
+	reportGBs(b, n*(2+7*4))
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gparam/s")
+}
