@@ -1,0 +1,211 @@
+package trainer
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"tandem/kernels"
+	"tandem/model/safetensors"
+)
+
+// state is what a full state says beside the masters and moments.
+type state struct {
+	Step           int `json:"step"` // steps done
+	OptimizerSteps int `json:"optimizer_steps"`
+	Skipped        int `json:"skipped"`
+}
+
+const (
+	metricsFile  = "metrics.jsonl"
+	rolloutsFile = "rollouts.jsonl"
+	stateFile    = "state.json"
+	tensorsFile  = "state.safetensors"
+)
+
+// record writes a finished step to the run directory, and a full state where one is due.
+func (t *Trainer) record(m Metrics) error {
+	if t.dir == nil {
+		return nil
+	}
+	if err := t.dir.Append(metricsFile, m); err != nil {
+		return err
+	}
+	if t.step%t.recipe.Checkpoint.Every == 0 || t.step == t.recipe.Steps() {
+		return t.Save()
+	}
+	return nil
+}
+
+// Save writes a full state: masters, moments and counters, from which the run goes on with the same bits.
+func (t *Trainer) Save() error {
+	return t.dir.Checkpoint(t.step, t.recipe.Checkpoint.Keep, func(dir string) error {
+		o := t.learner.opt
+		if err := t.learner.writeTensors(filepath.Join(dir, tensorsFile)); err != nil {
+			return err
+		}
+		b, err := json.Marshal(state{t.step, o.steps, o.skipped})
+		if err != nil {
+			return err
+		}
+		return writeSynced(filepath.Join(dir, stateFile), b)
+	})
+}
+
+func writeSynced(path string, b []byte) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// named are the tensors of a full state.
+func (o *Optimizer) named() map[string]kernels.Tensor {
+	return map[string]kernels.Tensor{"master": o.master, "exp_avg": o.m, "exp_avg_sq": o.v}
+}
+
+func fileDType(d kernels.DType) safetensors.DType {
+	if d == kernels.BF16 {
+		return safetensors.BF16
+	}
+	return safetensors.F32
+}
+
+func (l *learner) writeTensors(path string) error {
+	named := l.opt.named()
+	var entries []safetensors.Entry
+	for _, name := range []string{"master", "exp_avg", "exp_avg_sq"} {
+		t := named[name]
+		entries = append(entries, safetensors.Entry{Name: name, DType: fileDType(t.DType), Shape: t.Dims()})
+	}
+	return safetensors.Write(path, entries, nil, func(w io.Writer, e safetensors.Entry) error {
+		t := named[e.Name]
+		return l.pieces(t, func(at int, b []float32) error {
+			if err := l.host.Get(b, t, at); err != nil {
+				return err
+			}
+			return writeFloats(w, b, t.DType)
+		})
+	})
+}
+
+// pieces calls f with a buffer for every stretch of a tensor.
+func (l *learner) pieces(t kernels.Tensor, f func(at int, b []float32) error) error {
+	buf := make([]float32, 1<<18)
+	for n, at := t.Len(), 0; at < n; at += len(buf) {
+		if err := f(at, buf[:min(len(buf), n-at)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeFloats(w io.Writer, values []float32, d kernels.DType) error {
+	b := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		if d == kernels.BF16 {
+			b = binary.LittleEndian.AppendUint16(b, kernels.BF16Of(v))
+		} else {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+// Resume goes back to the last full state, if there is one. The steps logged since are trained again by Step, without
+// sampling.
+func (t *Trainer) Resume() error {
+	all, err := t.dir.Checkpoints()
+	if err != nil {
+		return err
+	}
+	if len(all) > 0 {
+		if err := t.load(t.dir.CheckpointPath(all[len(all)-1])); err != nil {
+			return fmt.Errorf("resume from %s: %w", t.dir.CheckpointPath(all[len(all)-1]), err)
+		}
+	}
+	for _, file := range []string{metricsFile, rolloutsFile} {
+		if err := t.dir.Rewind(file, t.step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Trainer) load(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if err != nil {
+		return err
+	}
+	var s state
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("%s: %w", stateFile, err)
+	}
+	if s.Step < 0 || s.Step > t.recipe.Steps() {
+		return fmt.Errorf("%s: step %d, but the recipe has %d", stateFile, s.Step, t.recipe.Steps())
+	}
+	t.step = s.Step
+	if err := t.settings(); err != nil {
+		return err
+	}
+	if err := t.learner.readTensors(filepath.Join(dir, tensorsFile)); err != nil {
+		return err
+	}
+	o := t.learner.opt
+	o.steps, o.skipped = s.OptimizerSteps, s.Skipped
+	t.roller.engine.WeightsChanged()
+	return nil
+}
+
+// readTensors fills masters and moments, and the weights, which are the masters rounded.
+func (l *learner) readTensors(path string) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	named := l.opt.named()
+	return safetensors.Guard(func() error {
+		for _, from := range f.Tensors {
+			to, ok := named[from.Name]
+			if !ok || from.Elems() != to.Len() || from.DType != fileDType(to.DType) {
+				return fmt.Errorf("%s: %v is not a tensor of this run", path, from)
+			}
+			delete(named, from.Name)
+			size := to.DType.Size()
+			err := l.pieces(to, func(at int, b []float32) error {
+				raw := make([]byte, 4*len(b))
+				safetensors.Convert(raw, safetensors.F32, from.Data[at*size:(at+len(b))*size], from.DType)
+				for i := range b {
+					b[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+				}
+				if from.Name == "master" {
+					if err := l.host.Put(l.w.Arena, at, b); err != nil {
+						return err
+					}
+				}
+				return l.host.Put(to, at, b)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for name := range named {
+			return fmt.Errorf("%s: there is no %s", path, name)
+		}
+		return nil
+	})
+}

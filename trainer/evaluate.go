@@ -1,0 +1,99 @@
+package trainer
+
+import (
+	"context"
+
+	"tandem/engine"
+	"tandem/trainer/env"
+)
+
+// An Evaluation is a score on held-out problems.
+type Evaluation struct {
+	Step      int        `json:"step"`
+	Problems  int        `json:"problems"`
+	Samples   int        `json:"samples"`  // of each
+	Greedy    bool       `json:"greedy"`   // one reply each, the most probable token every time
+	Reward    float64    `json:"reward"`   // mean
+	Accuracy  float64    `json:"accuracy"` // share of replies with a reward above 0
+	Length    float64    `json:"length"`   // sampled tokens of a reply, mean
+	Truncated float64    `json:"truncated"`
+	Replies   []Rendered `json:"replies,omitempty"`
+}
+
+// Rendered is an episode as text.
+type Rendered struct {
+	Step   int     `json:"step"`
+	ID     int     `json:"problem"`
+	Prompt string  `json:"prompt"`
+	Reply  string  `json:"reply"` // what came after the prompt, tool replies included
+	Answer string  `json:"answer"`
+	Reward float32 `json:"reward"`
+	Reason string  `json:"reason"`
+	Stop   string  `json:"stop"`
+	Tokens int     `json:"tokens"` // sampled
+}
+
+// Evaluate scores the first held-out problems with the weights as they are: by samples of the training distribution, or
+// greedily. shown replies come back as text.
+func (t *Trainer) Evaluate(ctx context.Context, greedy bool, shown int) (Evaluation, error) {
+	r := t.recipe
+	problems := t.task.HeldOut[:min(r.Evaluation.Problems, len(t.task.HeldOut))]
+	s, samples := r.sampling(), r.Evaluation.Samples
+	if greedy {
+		s.params.Temperature, samples = 0, 1
+	}
+	done := 0
+	groups, err := t.roller.play(ctx, problems, samples, s, func(p, g int) uint64 {
+		return memberSeed(r.Seed, t.step, p, g, drawEvaluation)
+	}, func(*Rollout) {
+		done++
+		t.notify(Progress{"evaluation", done, len(problems) * samples})
+	})
+	if err != nil {
+		return Evaluation{}, err
+	}
+	ev := Evaluation{Step: t.step, Problems: len(problems), Samples: samples, Greedy: greedy}
+	for p, group := range groups {
+		for _, ro := range group {
+			n := float64(len(problems) * samples)
+			ev.Reward += float64(ro.Reward) / n
+			ev.Length += float64(ro.Sampled()) / n
+			if ro.Reward > 0 {
+				ev.Accuracy += 1 / n
+			}
+			if ro.Stop == string(engine.StopLength) {
+				ev.Truncated += 1 / n
+			}
+		}
+		if p < shown {
+			ev.Replies = append(ev.Replies, t.render(problems[p], group[0]))
+		}
+	}
+	return ev, nil
+}
+
+func (t *Trainer) render(p env.Problem, r *Rollout) Rendered {
+	prompt := r.Spans[0][0]
+	return Rendered{
+		Step: t.step, ID: p.ID, Prompt: t.task.Text(r.Tokens[:prompt]), Reply: t.task.Text(r.Tokens[prompt:]), Answer: p.Answer,
+		Reward: r.Reward, Reason: r.Reason, Stop: r.Stop, Tokens: r.Sampled(),
+	}
+}
+
+// shownGroups is the number of prompts a step whose first two replies are written out as text.
+const shownGroups = 2
+
+// show writes a few of a step's replies where a person can read them.
+func (t *Trainer) show(problems []env.Problem, groups [][]*Rollout) error {
+	if t.dir == nil || t.task.Text == nil {
+		return nil
+	}
+	for p := range groups[:min(shownGroups, len(groups))] {
+		for _, r := range groups[p][:min(2, len(groups[p]))] {
+			if err := t.dir.Append(rolloutsFile, t.render(problems[p], r)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+
+	"tandem/kernels"
+	"tandem/model"
+)
+
+// A sample is a rollout with what the update needs of it.
+type sample struct {
+	*Rollout
+	adv    []float32 // per sampled token
+	weight float32   // of its summed token losses
+
+	new, entropy []float32 // as trained: per sampled token
+	loss         float32   // summed, not weighted
+	clipped      int
+}
+
+// weigh turns groups into samples, and gives the step's constant factor.
+func weigh(alg Algorithm, groups [][]*Rollout, loss Loss, maxTokens int) ([]*sample, float32, error) {
+	rewards := make([][]float32, len(groups))
+	tokens := make([][]int, len(groups))
+	for p, group := range groups {
+		for _, r := range group {
+			rewards[p] = append(rewards[p], r.Reward)
+			tokens[p] = append(tokens[p], r.tokens())
+		}
+	}
+	adv := alg.Advantages(rewards)
+	weights, factor, err := loss.Weigh(tokens, maxTokens)
+	if err != nil {
+		return nil, 0, err
+	}
+	var samples []*sample
+	for p, group := range groups {
+		for g, r := range group {
+			s := &sample{Rollout: r, weight: weights[p][g], adv: make([]float32, tokens[p][g])}
+			for i := range s.adv {
+				s.adv[i] = adv[p][g]
+			}
+			samples = append(samples, s)
+		}
+	}
+	return samples, factor, nil
+}
+
+// tokens is the number of tokens that the spans cover.
+func (r *Rollout) tokens() int {
+	n := 0
+	for _, s := range r.Spans {
+		n += s[1] - s[0]
+	}
+	return n
+}
+
+// inert says that every advantage is 0, so that the gradient is, exactly.
+func (s *sample) inert() bool {
+	for _, a := range s.adv {
+		if a != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// A learner owns gradients and optimizer state.
+type learner struct {
+	pass *pass
+	w, g *model.Weights
+	opt  *Optimizer
+	host *kernels.Transfer
+}
+
+func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error) {
+	p, err := newPass(dev, w, passLimits(r.Train.Rows, r.Model.Context), true)
+	if err != nil {
+		return nil, err
+	}
+	arena, err := dev.Alloc(4 * model.GradientLen(w.Config))
+	if err != nil {
+		return nil, fmt.Errorf("gradients: %w", err)
+	}
+	opt, err := newOptimizer(dev, w.Config, r.Optimizer)
+	if err != nil {
+		return nil, err
+	}
+	host, err := kernels.NewTransfer(dev)
+	if err != nil {
+		return nil, err
+	}
+	l := &learner{pass: p, w: w, g: model.BindGradients(w.Config, arena), opt: opt, host: host}
+	return l, l.masters()
+}
+
+// masters are the weights as loaded.
+func (l *learner) masters() error {
+	return l.pieces(l.w.Arena, func(at int, b []float32) error {
+		if err := l.host.Get(b, l.w.Arena, at); err != nil {
+			return fmt.Errorf("masters: %w", err)
+		}
+		return l.host.Put(l.opt.master, at, b)
+	})
+}
+
+func (l *learner) restart(cfg OptimizerConfig) error {
+	l.opt.restart(l.pass.q, cfg)
+	return l.pass.q.Sync()
+}
+
+// zero starts the gradient of a step.
+func (l *learner) zero() { model.ZeroGradients(l.pass.q, l.g) }
+
+// accumulate adds the samples' gradients, in order, in as many passes as it takes. A sample whose advantages are all 0 is
+// left out: it would add exact zeros.
+func (l *learner) accumulate(ctx context.Context, alg Algorithm, samples []*sample, invT float32, done func(*sample)) error {
+	for lo := 0; lo < len(samples); {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("update: %w", err)
+		}
+		l.pass.reset()
+		var heads []int
+		hi := lo
+		for ; hi < len(samples); hi++ {
+			s := samples[hi]
+			head := -1
+			if !s.inert() {
+				if !l.pass.fits(len(s.Tokens)) {
+					break
+				}
+				head = l.pass.add(s.Tokens, s.Spans)
+			}
+			heads = append(heads, head)
+		}
+		if hi == lo {
+			return fmt.Errorf("update: a sequence of %d tokens exceeds train.rows, %d", len(samples[lo].Tokens), l.pass.batch.Limits().Rows)
+		}
+		if err := l.backprop(alg, samples[lo:hi], heads, invT); err != nil {
+			return fmt.Errorf("update: %w", err)
+		}
+		for _, s := range samples[lo:hi] {
+			done(s)
+		}
+		lo = hi
+	}
+	return nil
+}
+
+// backprop takes a packed batch through forward, loss and backward.
+func (l *learner) backprop(alg Algorithm, samples []*sample, heads []int, invT float32) error {
+	p := l.pass
+	if p.batch.T == 0 {
+		return nil
+	}
+	if err := p.forward(invT); err != nil {
+		return err
+	}
+	clear(p.dlogp.host[:p.batch.R])
+	for i, s := range samples {
+		if heads[i] < 0 {
+			continue
+		}
+		lo, hi := heads[i], heads[i]+len(s.adv)
+		s.new = append([]float32(nil), p.logProbs.host[lo:hi]...)
+		s.entropy = append([]float32(nil), p.entropy.host[lo:hi]...)
+		dlogp := p.dlogp.host[lo:hi]
+		s.loss, s.clipped = alg.Grad(s.new, s.LogProbs, s.adv, dlogp)
+		for t := range dlogp {
+			dlogp[t] *= s.weight
+		}
+	}
+	p.backward(l.g)
+	return p.q.Sync()
+}
+
+// step updates the weights.
+func (l *learner) step(factor, lr float32) (norm float64, err error) {
+	model.FinishGradients(l.pass.q, l.g)
+	return l.opt.step(l.pass.q, l.w, l.g, factor, lr)
+}

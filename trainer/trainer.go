@@ -1,0 +1,277 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tandem/engine"
+	"tandem/kernels"
+	"tandem/model"
+	"tandem/trainer/env"
+	"tandem/trainer/run"
+)
+
+// A Trainer improves the weights that its engine samples from. It is used by one goroutine.
+type Trainer struct {
+	recipe    Recipe
+	task      *env.Task
+	algorithm Algorithm
+	w         *model.Weights
+	dir       *run.Dir // nil: nothing is written
+	roller    roller
+	learner   *learner
+	step      int // steps done, warm-up included
+	notify    func(Progress)
+}
+
+// Progress is how far a step is.
+type Progress struct {
+	Phase       string // "rollout", "update" or "evaluation"
+	Done, Total int    // episodes or samples
+}
+
+// Steps is the number of steps of the whole run, warm-up included.
+func (r Recipe) Steps() int { return r.Warmup.Steps + r.Train.Steps }
+
+// New takes the memory of a run, for weights that are already loaded. The recipe must be checked. dir may be nil, and
+// notify, too.
+func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *run.Dir, notify func(Progress)) (*Trainer, error) {
+	if len(task.Problems) == 0 && r.Train.Steps > 0 {
+		return nil, errors.New("trainer: the task has no problems to train on")
+	}
+	if task.Demonstrate == nil && r.Warmup.Steps > 0 {
+		return nil, errors.New("trainer: warmup.steps is set, but the task has no demonstrations")
+	}
+	e, err := engine.New(dev, w, r.engineConfig())
+	if err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	l, err := newLearner(dev, w, r)
+	if err != nil {
+		e.Close()
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	if notify == nil {
+		notify = func(Progress) {}
+	}
+	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: roller{e, task.Env}, learner: l, notify: notify}
+	return t, t.begin()
+}
+
+// begin starts the optimizer afresh where a stage begins with the next step.
+func (t *Trainer) begin() error {
+	if t.step == 0 || t.step == t.recipe.Warmup.Steps {
+		return t.settings()
+	}
+	return nil
+}
+
+// settings gives the optimizer those of the stage that the next step belongs to, with moments at 0.
+func (t *Trainer) settings() error {
+	if t.step < t.recipe.Warmup.Steps {
+		return t.learner.restart(t.recipe.Warmup.Optimizer)
+	}
+	return t.learner.restart(t.recipe.Optimizer)
+}
+
+// Close ends the engine.
+func (t *Trainer) Close() { t.roller.engine.Close() }
+
+// Engine samples from the weights being trained. It is idle between steps.
+func (t *Trainer) Engine() *engine.Engine { return t.roller.engine }
+
+// Done is the number of steps done.
+func (t *Trainer) Done() int { return t.step }
+
+// Step is one step: replies, rewards, advantages, gradients, weights. A step that fails or is cancelled before its log is
+// written leaves everything as it was.
+func (t *Trainer) Step(ctx context.Context) (Metrics, error) {
+	if t.step >= t.recipe.Steps() {
+		return Metrics{}, fmt.Errorf("trainer: all %d steps are done", t.step)
+	}
+	m := Metrics{Step: t.step, Stage: "grpo"}
+	begun := time.Now()
+	var err error
+	if t.step < t.recipe.Warmup.Steps {
+		m.Stage = "warmup"
+		err = t.supervise(ctx, &m)
+	} else {
+		err = t.reinforce(ctx, &m)
+	}
+	if err != nil {
+		return m, fmt.Errorf("step %d: %w", t.step, err)
+	}
+	m.Seconds = time.Since(begun).Seconds()
+	m.finish()
+	t.step++
+	t.roller.engine.WeightsChanged()
+	if err := t.begin(); err != nil {
+		return m, err
+	}
+	return m, t.record(m)
+}
+
+// supervise is a step of the warm-up.
+func (t *Trainer) supervise(ctx context.Context, m *Metrics) error {
+	samples, err := t.demonstrations()
+	if err != nil {
+		return err
+	}
+	w := t.recipe.Warmup
+	return t.update(ctx, Supervised(), [][]*Rollout{samples}, w.Loss, w.Optimizer.rate(t.step, w.Steps), m)
+}
+
+// reinforce is a step on rollouts.
+func (t *Trainer) reinforce(ctx context.Context, m *Metrics) error {
+	problems := t.problems()
+	groups, err := t.rollouts(ctx, problems, m)
+	if err != nil {
+		return err
+	}
+	if err := t.show(problems, groups); err != nil {
+		return err
+	}
+	m.sampled(groups)
+	a, n := t.recipe.Algorithm, t.step-t.recipe.Warmup.Steps
+	share := len(groups) / a.Updates
+	for u := range a.Updates {
+		if err := t.update(ctx, t.algorithm, groups[u*share:(u+1)*share], a.Loss, t.recipe.Optimizer.rate(n, t.recipe.Train.Steps), m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollouts gives the replies of this step: from its log if it was sampled before, else sampled and logged.
+func (t *Trainer) rollouts(ctx context.Context, problems []env.Problem, m *Metrics) ([][]*Rollout, error) {
+	var groups [][]*Rollout
+	if t.dir != nil {
+		if logged, err := t.dir.ReadStep(t.step, &groups); logged || err != nil {
+			m.Replayed = logged
+			return groups, err
+		}
+	}
+	begun := time.Now()
+	before := t.roller.engine.Stats()
+	done, r := 0, t.recipe.Rollout
+	groups, err := t.roller.play(ctx, problems, r.Samples, t.recipe.sampling(), func(p, g int) uint64 {
+		return memberSeed(t.recipe.Seed, t.step, p, g, drawReplies)
+	}, func(*Rollout) {
+		done++
+		t.notify(Progress{"rollout", done, r.Prompts * r.Samples})
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.RolloutSeconds = time.Since(begun).Seconds()
+	m.engine(before, t.roller.engine.Stats())
+	if t.dir != nil {
+		err = t.dir.WriteStep(t.step, groups)
+	}
+	return groups, err
+}
+
+// update is one optimizer step on groups of rollouts.
+func (t *Trainer) update(ctx context.Context, alg Algorithm, groups [][]*Rollout, loss Loss, lr float32, m *Metrics) error {
+	begun := time.Now()
+	samples, factor, err := weigh(alg, groups, loss, t.recipe.Rollout.MaxTokens)
+	if err != nil {
+		return err
+	}
+	m.advantages(samples)
+	done := 0
+	t.learner.zero()
+	err = t.learner.accumulate(ctx, alg, samples, t.recipe.invTemperature(), func(s *sample) {
+		done++
+		t.notify(Progress{"update", done, len(samples)})
+		m.trained(s, factor)
+	})
+	if err != nil {
+		return err
+	}
+	norm, err := t.learner.step(factor, lr)
+	m.updated(norm, lr, t.learner.opt)
+	m.UpdateSeconds += time.Since(begun).Seconds()
+	return err
+}
+
+// problems are those of this step: the data in an order drawn anew for every pass over it.
+func (t *Trainer) problems() []env.Problem {
+	n, P := len(t.task.Problems), t.recipe.Rollout.Prompts
+	out := make([]env.Problem, P)
+	at := (t.step - t.recipe.Warmup.Steps) * P
+	var order []int
+	pass := -1
+	for i := range out {
+		if e := (at + i) / n; e != pass {
+			pass, order = e, permutation(t.recipe.Seed, e, n)
+		}
+		out[i] = t.task.Problems[order[(at+i)%n]]
+	}
+	return out
+}
+
+// permutation of n by Fisher and Yates.
+func permutation(seed uint64, pass, n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	for i := n - 1; i > 0; i-- {
+		r := kernels.Philox(seed, uint32(pass), uint32(i), 0, drawProblems)
+		j := int((uint64(r[1])<<32 | uint64(r[0])) % uint64(i+1))
+		order[i], order[j] = order[j], order[i]
+	}
+	return order
+}
+
+// demonstrations are the samples of a warm-up step.
+func (t *Trainer) demonstrations() ([]*Rollout, error) {
+	out := make([]*Rollout, t.recipe.Warmup.Samples)
+	for i := range out {
+		r := kernels.Philox(t.recipe.Seed, uint32(t.step), uint32(i), 0, drawDemonstrations)
+		p := t.task.Problems[r[0]%uint32(len(t.task.Problems))]
+		ep, err := t.task.Env.Start(p)
+		if err != nil {
+			return nil, fmt.Errorf("problem %d: %w", p.ID, err)
+		}
+		reply, err := t.task.Demonstrate(p, uint64(r[3])<<32|uint64(r[2]))
+		if err != nil {
+			return nil, fmt.Errorf("demonstration of problem %d: %w", p.ID, err)
+		}
+		n := len(ep.Tokens)
+		if n+len(reply) > t.recipe.Model.Context {
+			return nil, fmt.Errorf("demonstration of problem %d: %d tokens exceed model.context, %d", p.ID, n+len(reply), t.recipe.Model.Context)
+		}
+		out[i] = &Rollout{Problem: p.ID, Tokens: append(ep.Tokens, reply...), Spans: []span{{n, n + len(reply)}}}
+	}
+	return out, nil
+}
+
+func (r Recipe) algorithm() Algorithm {
+	a := r.Algorithm
+	return GRPO(GRPOConfig{Std: a.Std, ClipLow: a.ClipLow, ClipHigh: a.ClipHigh})
+}
+
+// sampling is how the replies of training are drawn.
+func (r Recipe) sampling() sampling {
+	return sampling{engine.Params{MaxTokens: r.Rollout.MaxTokens, Temperature: r.Rollout.Temperature, TopP: 1}, r.Rollout.MaxTokens}
+}
+
+// invTemperature is as the sampler computes it.
+func (r Recipe) invTemperature() float32 { return 1 / r.Rollout.Temperature }
+
+// engineConfig sizes the engine for the recipe's rollouts.
+func (r Recipe) engineConfig() engine.Config {
+	seqs := r.Rollout.Batch
+	if seqs == 0 {
+		seqs = r.Rollout.Prompts * r.Rollout.Samples
+	}
+	pages := r.Rollout.Pages
+	if pages == 0 {
+		pages = seqs * model.PagesFor(r.Model.Context)
+	}
+	return engine.Config{Pages: pages, Seqs: seqs, Rows: max(r.Rollout.Rows, seqs), Context: r.Model.Context}
+}
