@@ -1,0 +1,55 @@
+# make build   bin/tandem
+# make demo    a tiny Qwen3 learns two-digit addition by GRPO on the CPU, in minutes
+# make test    everything that can be tested without a GPU
+# make help    the rest
+
+SHELL := /bin/bash
+GO    ?= go
+RUN   ?= runs/demo
+
+export CGO_ENABLED := 1
+export CGO_LDFLAGS := -L$(CURDIR)/build/native
+
+# Packages whose goroutines share state.
+RACE := ./kernels ./engine ./trainer ./trainer/run
+
+.PHONY: help build native demo test test-long lint bench clean tools
+
+help:
+	@sed -n 's/^# //p' Makefile | sed '/^Packages/,$$d'
+	@echo 'make test-long   soak tests and many schedules as well'
+	@echo 'make bench       benchmarks; bench/LOG.md keeps the numbers'
+	@echo 'make clean       removes bin and build'
+
+tools:
+	@command -v $(GO) >/dev/null || { echo 'make: go is not installed; see https://go.dev/doc/install (1.26 or newer)' >&2; exit 1; }
+	@command -v cc >/dev/null || { echo 'make: a C compiler is not installed; install it with: apt-get install -y build-essential' >&2; exit 1; }
+
+native: tools
+	@tokenizer/native/build.sh build/native
+
+build: native
+	@$(GO) build -o bin/tandem ./cmd/tandem
+
+demo: build
+	@rm -rf $(RUN)
+	@bin/tandem train demo --run $(RUN) --expect-rise 0.25
+
+lint: native
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+test: lint
+	$(GO) test -timeout 30m ./...
+	$(GO) test -timeout 30m -race -short $(RACE)
+
+test-long: lint
+	TANDEM_LONG=1 $(GO) test -timeout 300m ./...
+	TANDEM_LONG=1 $(GO) test -timeout 300m -race $(RACE)
+
+bench: native
+	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
+
+clean:
+	rm -rf bin build
