@@ -79,7 +79,8 @@ const (
 )
 
 func bucketOf(distance float32) int {
-	return min(max(0, int(math.Float32bits(distance)>>bucketShift)-firstBucket), bucketCount-1)
+	b := math.Float32bits(distance) & math.MaxInt32 // equal zeros may be -0 apart
+	return min(max(0, int(b>>bucketShift)-firstBucket), bucketCount-1)
 }
 
 // histogram sorts the tokens of positive probability into buckets. The others need no order: they are never drawn.

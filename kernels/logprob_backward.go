@@ -13,7 +13,8 @@ import (
 //	dx   = dz·w (R, D), one chain over the vocabulary in float32, rounded at the end
 //	dw  += dzᵀ·x (V, D), a chain over the rows from its value on
 //
-// Rows whose target is -1, and rows whose dlogp and dentropy are both 0, have dz = 0 whatever their logits are.
+// p is off by what lse was rounded by, half a unit in its last place. Rows whose target is -1, and rows whose dlogp and
+// dentropy are both 0, have dz = 0 whatever their logits are.
 //
 //	dx       (R, D) =   x's dtype
 //	dw       (V, D) +=  F32
