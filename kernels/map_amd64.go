@@ -2,10 +2,45 @@
 
 package kernels
 
-// Reads n times 256 bytes.
+// 16 elements n times.
 //
 //go:noescape
-func readAVX2(x *uint64, n int) uint64
+func exp2SumAVX2(p *float32, s *float32, c float32, b float32, sum *float32, n int)
+
+// 16 elements n times.
+//
+//go:noescape
+func siluAVX2(out *float32, gate *float32, up *float32, n int)
+
+// 16 elements n times.
+//
+//go:noescape
+func siluBackwardAVX2(dgate *float32, dup *float32, dout *float32, gate *float32, up *float32, n int)
+
+// 16 elements n times.
+//
+//go:noescape
+func packAVX2(dst *uint16, src *float32, n int)
+
+// 16 elements n times.
+//
+//go:noescape
+func unpackAVX2(dst *float32, src *uint16, n int)
+
+// 16 elements n times.
+//
+//go:noescape
+func scaleAVX2(out *float32, x *float32, w *float32, r float32, n int)
+
+// 16 elements n times.
+//
+//go:noescape
+func adamWAVX2(w *float32, m *float32, v *float32, grad *float32, c *float32, n int)
 
 // n times 12 independent FMAs of 8 lanes.
 func fmaPeakAVX2(n int)
+
+// Reads n times 256 bytes and nothing else; the sum keeps the reads alive.
+//
+//go:noescape
+func readAVX2(x *byte, n int) uint64

@@ -70,6 +70,3 @@ func Vecs() []string {
 	}
 	return names
 }
-
-// check compares every loop with the plain one on odd shapes and awkward values.
-func (v *vec) check() error { return nil }

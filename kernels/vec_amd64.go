@@ -24,15 +24,19 @@ var avx2Vec = vec{
 	dotsF32: func(out []float32, ldo int, x []float32, ldx int, w []float32, ldw int, M, N, K int) {
 		dots(dotsLoops{}, out, ldo, x, ldx, w, ldw, M, N, K)
 	},
-	chainBF16:    chainBF16Go,
-	chainF32:     chainF32Go,
-	exp2Sum:      exp2SumGo,
-	silu:         siluGo,
-	siluBackward: siluBackwardGo,
-	unpack:       unpackGo,
-	pack:         packGo,
-	scale:        scaleGo,
-	adamW:        adamWGo,
+	chainBF16: func(acc []float32, ldc int, a []uint16, lda int, b []uint16, ldb int, M, N, K int) {
+		chain(chainLoops{bf16: true}, acc, ldc, a, lda, b, ldb, M, N, K)
+	},
+	chainF32: func(acc []float32, ldc int, a []float32, lda int, b []float32, ldb int, M, N, K int) {
+		chain(chainLoops{}, acc, ldc, a, lda, b, ldb, M, N, K)
+	},
+	exp2Sum:      exp2SumAVX2Loop,
+	silu:         siluAVX2Loop,
+	siluBackward: siluBackwardAVX2Loop,
+	unpack:       unpackAVX2Loop,
+	pack:         packAVX2Loop,
+	scale:        scaleAVX2Loop,
+	adamW:        adamWAVX2Loop,
 }
 
 // covers panics unless n elements hold rows rows of cols elements that start ld apart.

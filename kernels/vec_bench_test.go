@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // peak is the GFLOP/s of one core in a loop of nothing but FMAs, the best of a few short runs.
@@ -101,5 +102,25 @@ func BenchmarkDotsDecode(b *testing.B) {
 }
 
 func plainRead(x []uint64) uint64 {
-	return readAVX2(&x[0], len(x)*8/256)
+	return readAVX2((*byte)(unsafe.Pointer(&x[0])), len(x)*8/256)
+}
+
+func BenchmarkChainGEMM(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 0))
+	for _, v := range vecs()[:len(vecs())-1] {
+		for _, K := range []int{128, 256, 1024} {
+			for _, M := range []int{1, 2, 4, 16, 64} {
+				N := 256
+				acc := make([]float32, M*1024)
+				ah, bh := wildBF16(r, M*K, 0), wildBF16(r, 1024*K, 0)
+				af, bf := wildF32(r, M*K, 0), wildF32(r, 1024*K, 0)
+				b.Run(fmt.Sprintf("%s/bf16/K%d/M%d", v.name, K, M), func(b *testing.B) {
+					reportGFLOPS(b, M*N*K, func() { v.chainBF16(acc, 1024, ah, K, bh, 1024, M, N, K) })
+				})
+				b.Run(fmt.Sprintf("%s/f32/K%d/M%d", v.name, K, M), func(b *testing.B) {
+					reportGFLOPS(b, M*N*K, func() { v.chainF32(acc, 1024, af, K, bf, 1024, M, N, K) })
+				})
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -109,4 +110,155 @@ func TestDotsTwins(t *testing.T) {
 			sameBits(t, "dotsF32 "+what, got, want)
 		}
 	})
+}
+
+func TestChainTwins(t *testing.T) {
+	twins(t, func(t *testing.T, v *vec, r *rand.Rand) {
+		for range 400 {
+			M, N, K := 1+r.IntN(20), 1+r.IntN(80), r.IntN(70)
+			if r.IntN(8) == 0 {
+				M, N, K = 1+r.IntN(220), 1+r.IntN(40), r.IntN(40)
+			}
+			if r.IntN(16) == 0 {
+				K = 200 + r.IntN(600)
+			}
+			lda, ldb, ldc, mix := K+r.IntN(5), N+r.IntN(5), N+r.IntN(5), r.IntN(4)
+			what := fmt.Sprintf("M %d N %d K %d lda %d ldb %d ldc %d mix %d", M, N, K, lda, ldb, ldc, mix)
+			start := wildF32(r, (M-1)*ldc+N, mix)
+			got, want := append([]float32{}, start...), append([]float32{}, start...)
+			as, bs := max(0, (M-1)*lda+K), max(0, (K-1)*ldb+N)
+			ah, bh := wildBF16(r, as, mix), wildBF16(r, bs, mix)
+			goVec.chainBF16(want, ldc, ah, lda, bh, ldb, M, N, K)
+			v.chainBF16(got, ldc, ah, lda, bh, ldb, M, N, K)
+			sameBits(t, "chainBF16 "+what, got, want)
+			copy(got, start)
+			copy(want, start)
+			af, bf := wildF32(r, as, mix), wildF32(r, bs, mix)
+			goVec.chainF32(want, ldc, af, lda, bf, ldb, M, N, K)
+			v.chainF32(got, ldc, af, lda, bf, ldb, M, N, K)
+			sameBits(t, "chainF32 "+what, got, want)
+		}
+	})
+}
+
+func TestMapTwins(t *testing.T) {
+	twins(t, func(t *testing.T, v *vec, r *rand.Rand) {
+		for range 400 {
+			n, mix := r.IntN(120), r.IntN(4)
+			what := fmt.Sprintf("n %d mix %d", n, mix)
+			in := func() []float32 { return wildF32(r, n, mix) }
+			compare := func(name string, outs int, f func(v *vec, outs [][]float32)) {
+				var got, want [][]float32
+				for range outs {
+					start := in()
+					got, want = append(got, append([]float32{}, start...)), append(want, start)
+				}
+				f(&goVec, want)
+				f(v, got)
+				for i := range outs {
+					sameBits(t, fmt.Sprintf("%s output %d, %s", name, i, what), got[i], want[i])
+				}
+			}
+			a, b, c := in(), in(), in()
+			if n > 3 && mix > 0 {
+				a[0], a[1], a[2] = float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))
+			}
+			for i := range a {
+				if mix == 0 {
+					a[i] *= 60 // through the whole range of exp2
+				}
+			}
+			k, off := float32(r.NormFloat64()), float32(r.NormFloat64())
+			for range 2 {
+				lanes := wildF32(r, 32, 0)
+				copy(lanes[16:], lanes[:16])
+				sums := [][16]float32{[16]float32(lanes), [16]float32(lanes[16:])}
+				compare("exp2Sum", 1, func(v *vec, o [][]float32) {
+					i := 0
+					if v != &goVec {
+						i = 1
+					}
+					v.exp2Sum(o[0], a, k, off, &sums[i])
+				})
+				sameBits(t, "exp2Sum lanes "+what, sums[1][:], sums[0][:])
+				k, off = 1, 0
+			}
+			compare("silu", 1, func(v *vec, o [][]float32) { v.silu(o[0], a, b) })
+			compare("siluBackward", 2, func(v *vec, o [][]float32) { v.siluBackward(o[0], o[1], c, a, b) })
+			compare("scale", 1, func(v *vec, o [][]float32) { v.scale(o[0], a, b, k) })
+			h := wildBF16(r, n, mix)
+			compare("unpack", 1, func(v *vec, o [][]float32) { v.unpack(o[0], h) })
+			compare("pack", 1, func(v *vec, o [][]float32) {
+				d := make([]uint16, n)
+				v.pack(d, a)
+				goVec.unpack(o[0], d)
+			})
+			co := adamWCoeffs{0.5, 0.999, 0.1, 0.95, 0.05, 0.3, 1e-8, 1e-3}
+			compare("adamW", 3, func(v *vec, o [][]float32) { v.adamW(o[0], o[1], o[2], b, &co) })
+		}
+	})
+}
+
+func TestChooseVec(t *testing.T) {
+	for _, name := range append([]string{""}, Vecs()...) {
+		v, err := chooseVec(name)
+		if err != nil || v.name != name && name != "" {
+			t.Errorf("choose %q: got %v, %v", name, v, err)
+		}
+	}
+	if v, err := chooseVec("mmx"); err == nil {
+		t.Errorf("choose mmx: got %s, want an error", v.name)
+	}
+}
+
+// TestCheckFinds breaks one loop after the other: the self-test must name it.
+func TestCheckFinds(t *testing.T) {
+	for name, spoil := range map[string]func(v *vec){
+		"dotsBF16": func(v *vec) {
+			v.dotsBF16 = func(out []float32, ldo int, x []uint16, ldx int, w []uint16, ldw int, M, N, K int) {
+				for m := range M { // keeps subnormals
+					for n := range N {
+						var acc [16]float32
+						for k := range K {
+							j := k % 32 / 2
+							acc[j] = fma32(F32Of(x[m*ldx+k^1]), F32Of(w[n*ldw+k^1]), acc[j])
+						}
+						out[m*ldo+n] = fold(&acc)
+					}
+				}
+			}
+		},
+		"chainF32": func(v *vec) {
+			v.chainF32 = func(acc []float32, ldc int, a []float32, lda int, b []float32, ldb int, M, N, K int) {
+				goVec.chainF32(acc, ldc, a, lda, b, ldb, M, N-1, K)
+			}
+		},
+		"exp2Sum's lanes": func(v *vec) {
+			v.exp2Sum = func(p, s []float32, c, b float32, sum *[16]float32) {
+				goVec.exp2Sum(p, s, c, b, sum)
+				sum[0]++
+			}
+		},
+		"silu": func(v *vec) {
+			v.silu = func(out, gate, up []float32) {
+				for i, g := range gate {
+					out[i] = float32(float64(g) / (1 + math.Exp(-float64(g))) * float64(up[i]))
+				}
+			}
+		},
+	} {
+		v := goVec
+		spoil(&v)
+		if err := v.check(); err == nil || !strings.Contains(err.Error(), name+":") {
+			t.Errorf("%s broken: self-test says %v", name, err)
+		}
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	for range b.N {
+		if err := vecs()[0].check(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

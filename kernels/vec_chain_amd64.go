@@ -1,0 +1,256 @@
+package kernels
+
+import "unsafe"
+
+// chainLoops names the assembly of one element type and instruction set.
+type chainLoops struct {
+	bf16, avx512 bool
+}
+
+const (
+	chainBlock = 256 // k that are walked at a time: 16 columns of b then stay in the first-level cache
+	chainRows  = 96  // rows of a that meet them
+	chainCols  = 16  // columns of a tile, or a multiple for few rows
+	chainPack  = 12  // from so many rows on it pays to copy the columns of b to one place
+)
+
+func chain[T uint16 | float32](l chainLoops, acc []float32, ldc int, a []T, lda int, b []T, ldb int, M, N, K int) {
+	if M <= 0 || N <= 0 || K <= 0 {
+		return
+	}
+	covers("chain", "acc", len(acc), ldc, M, N)
+	covers("chain", "a", len(a), lda, M, K)
+	covers("chain", "b", len(b), ldb, K, N)
+	size := int(unsafe.Sizeof(a[0]))
+	c := chainArgs{l, unsafe.Pointer(&acc[0]), 4 * ldc, unsafe.Pointer(&a[0]), size * lda, unsafe.Pointer(&b[0]), size * ldb}
+	for n := 0; K > 0; K -= n {
+		n = min(chainBlock, K)
+		if n > 1 {
+			n &^= 1 // an odd last k of BF16 comes alone and meets a zero
+		}
+		for m := 0; m < M; m += chainRows {
+			d := c
+			d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
+			d.block(min(chainRows, M-m), N, n)
+		}
+		c.a, c.b = unsafe.Add(c.a, n*size), unsafe.Add(c.b, n*c.ldb)
+	}
+}
+
+// chainArgs is where the operands lie; strides are in bytes.
+type chainArgs struct {
+	chainLoops
+	acc unsafe.Pointer
+	ldc int
+	a   unsafe.Pointer
+	lda int
+	b   unsafe.Pointer
+	ldb int
+}
+
+// size is that of an element of a and b, steps the number of steps of K.
+func (l chainLoops) size() int {
+	if l.bf16 {
+		return 2
+	}
+	return 4
+}
+
+func (l chainLoops) steps(K int) int {
+	if l.bf16 {
+		return (K + 1) / 2
+	}
+	return K
+}
+
+// cols is c from column n on.
+func (c *chainArgs) cols(n int) chainArgs {
+	d := *c
+	d.acc, d.b = unsafe.Add(c.acc, 4*n), unsafe.Add(c.b, n*c.size())
+	return d
+}
+
+func (c *chainArgs) block(M, N, K int) {
+	whole := N &^ (chainCols - 1)
+	if c.bf16 && K == 1 {
+		whole = 0
+	}
+	switch {
+	case whole == 0:
+	case M >= chainPack && c.ldb > chainCols*c.size():
+		c.packed(M, whole, K)
+	default:
+		c.direct(M, whole, K)
+	}
+	if whole < N {
+		d := c.cols(whole)
+		d.edge(M, N-whole, K)
+	}
+}
+
+// packed copies 16 columns of b at a time to where their rows follow each other.
+func (c *chainArgs) packed(M, N, K int) {
+	var buf [chainBlock * chainCols]float32
+	for n := 0; n < N; n += chainCols {
+		d := c.cols(n)
+		d.copyCols(unsafe.Pointer(&buf[0]), K)
+		d.b, d.ldb = unsafe.Pointer(&buf[0]), chainCols*c.size()
+		d.tilesDown(M, K)
+	}
+}
+
+func (c *chainArgs) copyCols(dst unsafe.Pointer, K int) {
+	src := c.b
+	if c.bf16 {
+		for range K {
+			*(*[32]byte)(dst) = *(*[32]byte)(src)
+			dst, src = unsafe.Add(dst, 32), unsafe.Add(src, c.ldb)
+		}
+	} else {
+		for range K {
+			*(*[64]byte)(dst) = *(*[64]byte)(src)
+			dst, src = unsafe.Add(dst, 64), unsafe.Add(src, c.ldb)
+		}
+	}
+}
+
+// edge does columns that fill no tile, and the lone last k of BF16, on copies with zeros around them.
+func (c *chainArgs) edge(M, N, K int) {
+	var b [chainBlock * chainCols]float32
+	var acc [chainRows * chainCols]float32
+	var a [chainRows][2]uint16
+	size := c.size()
+	for n := 0; n < N; n += chainCols {
+		d := c.cols(n)
+		cols := min(chainCols, N-n)
+		for k := range K {
+			copy(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&b[0]), k*chainCols*size)), cols*size),
+				unsafe.Slice((*byte)(unsafe.Add(d.b, k*d.ldb)), cols*size))
+		}
+		for m := range M {
+			copy(acc[m*chainCols:][:cols], unsafe.Slice((*float32)(unsafe.Add(d.acc, m*d.ldc)), cols))
+		}
+		e := chainArgs{c.chainLoops, unsafe.Pointer(&acc[0]), 4 * chainCols, c.a, c.lda, unsafe.Pointer(&b[0]), size * chainCols}
+		if c.bf16 && K == 1 {
+			for m := range M {
+				a[m][0] = *(*uint16)(unsafe.Add(c.a, m*c.lda))
+			}
+			e.a, e.lda = unsafe.Pointer(&a[0]), 4
+		}
+		e.tilesDown(M, K)
+		for m := range M {
+			copy(unsafe.Slice((*float32)(unsafe.Add(d.acc, m*d.ldc)), cols), acc[m*chainCols:])
+		}
+	}
+}
+
+// heights cuts M rows into tiles of 6 and at most two lower ones, none so low that it waits for its own sums if M allows.
+func heights(M int) (six, h1, h2 int) {
+	six, h1 = M/6, M%6
+	if six > 0 && h1 > 0 && h1 < 4 {
+		six--
+		h1, h2 = (h1+7)/2, (h1+6)/2
+	}
+	return six, h1, h2
+}
+
+// tilesDown does all rows of 16 columns.
+func (c *chainArgs) tilesDown(M, K int) {
+	six, h1, h2 := heights(M)
+	c.tile(6, 1, six, K)
+	d := c.rows(6 * six)
+	d.tile(h1, 1, 1, K)
+	d = d.rows(h1)
+	d.tile(h2, 1, 1, K)
+}
+
+// rows is c from row m on.
+func (c *chainArgs) rows(m int) chainArgs {
+	d := *c
+	d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
+	return d
+}
+
+// direct reads b where it is; the fewer rows, the more columns does a tile have.
+func (c *chainArgs) direct(M, N, K int) {
+	six, h1, h2 := heights(M)
+	d := *c
+	for range six {
+		d.across(6, 1, N, K)
+		d = d.rows(6)
+	}
+	for _, h := range [2]int{h1, h2} {
+		switch {
+		case h > 3:
+			d.across(h, 1, N, K)
+		case h > 0:
+			if h > 1 {
+				d.across(2, 2, N, K)
+			}
+			if h != 2 {
+				e := d.rows(h - 1)
+				e.across(1, 4, N, K)
+			}
+		}
+		d = d.rows(h)
+	}
+}
+
+// across does h rows of N columns, in tiles of 16·units and, for what is left, of 16.
+func (c *chainArgs) across(h, units, N, K int) {
+	n := 0
+	for ; n+chainCols*units <= N; n += chainCols * units {
+		d := c.cols(n)
+		d.tile(h, units, 1, K)
+	}
+	for ; n < N; n += chainCols {
+		d := c.cols(n)
+		d.tile(h, 1, 1, K)
+	}
+}
+
+func (c *chainArgs) tile(h, units, tiles, K int) {
+	if tiles == 0 || h == 0 {
+		return
+	}
+	acc, a, b, steps := (*float32)(c.acc), (*byte)(c.a), (*byte)(c.b), c.steps(K)
+	if c.bf16 {
+		switch 8*h + units {
+		case 8*6 + 1:
+			chainBF16Tile6x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+		case 8*5 + 1:
+			chainBF16Tile5x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+		case 8*4 + 1:
+			chainBF16Tile4x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+		case 8*3 + 1:
+			chainBF16Tile3x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+		case 8*2 + 1:
+			chainBF16Tile2x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+		case 8*1 + 1:
+			chainBF16Tile1x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+		case 8*2 + 2:
+			chainBF16Tile2x32AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+		case 8*1 + 4:
+			chainBF16Tile1x64AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+		}
+		return
+	}
+	switch 8*h + units {
+	case 8*6 + 1:
+		chainF32Tile6x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case 8*5 + 1:
+		chainF32Tile5x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case 8*4 + 1:
+		chainF32Tile4x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case 8*3 + 1:
+		chainF32Tile3x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case 8*2 + 1:
+		chainF32Tile2x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case 8*1 + 1:
+		chainF32Tile1x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case 8*2 + 2:
+		chainF32Tile2x32AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case 8*1 + 4:
+		chainF32Tile1x64AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	}
+}
