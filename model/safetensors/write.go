@@ -222,7 +222,7 @@ func writeAtomic(path string, write func(io.Writer) error) error {
 	if err := f.Chmod(0o644); err != nil { // CreateTemp gives 0600, and a model is there to be shared
 		return reason(err)
 	}
-	w := bufio.NewWriterSize(f, 1<<20)
+	w := bufio.NewWriterSize(pathless{f}, 1<<20)
 	if err := write(w); err != nil {
 		return err
 	}
@@ -239,6 +239,17 @@ func writeAtomic(path string, write func(io.Writer) error) error {
 		return err.(*os.LinkError).Err
 	}
 	return syncDir(dir)
+}
+
+// pathless leaves out of errors the name that is gone when they are read.
+type pathless struct{ f *os.File }
+
+func (p pathless) Write(b []byte) (int, error) {
+	n, err := p.f.Write(b)
+	if err != nil {
+		err = reason(err)
+	}
+	return n, err
 }
 
 // syncDir makes a rename in dir survive a power cut.
