@@ -151,6 +151,9 @@ func newPool(n int, arenas *mapping, v *vec) *pool {
 func (p *pool) run(op *Op, args unsafe.Pointer, items int) error {
 	p.launching.Lock()
 	defer p.launching.Unlock()
+	if p.closed.Load() {
+		return fmt.Errorf("cpu: kernel %s: launched after Close", op.Name)
+	}
 	n := len(p.workers)
 	p.job.op, p.job.args, p.job.items = op, args, items
 	p.job.chunk = max(1, items/(4*n))

@@ -3,6 +3,7 @@ package kernels
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -77,8 +78,11 @@ func (t Tensor) Rank() int {
 // Dims is the dimensions in use.
 func (t Tensor) Dims() []int { return t.Shape[:t.Rank()] }
 
-// Len is the number of elements.
+// Len is the number of elements; there are none without dimensions.
 func (t Tensor) Len() int {
+	if t.Shape[0] == 0 {
+		return 0
+	}
 	n := 1
 	for _, d := range t.Dims() {
 		n *= d
@@ -112,41 +116,61 @@ type dims struct {
 }
 
 // want panics unless t is of one of the dtypes and has the shape that the letters say: a letter or number per
-// dimension, e.g. want(x, "x", "T D", F32, BF16).
+// dimension, e.g. want(x, "x", "T D", F32, BF16). Sizes that follow from others are put into at under any name, e.g. "E/2".
+// Every launch passes here, so it allocates nothing but the map.
 func (b *dims) want(t Tensor, name, letters string, types ...DType) {
 	if b.at == nil {
-		b.at = make(map[string]int, 4)
+		b.at = make(map[string]int, 8)
 	}
-	ls := strings.Fields(letters)
 	if t.Ptr == 0 {
 		panic(fmt.Sprintf("%s: %s has no memory, want [%s]", b.op, name, letters))
 	}
-	ok := t.Rank() == len(ls)
-	for i := 0; ok && i < len(ls); i++ {
-		n, bound := b.at[ls[i]]
-		if !bound {
-			if _, err := fmt.Sscan(ls[i], &n); err != nil {
-				n = t.Shape[i]
-			}
-			b.at[ls[i]] = n
+	rank, rest := 0, letters
+	for rest != "" {
+		var l string
+		l, rest, _ = strings.Cut(rest, " ")
+		if rank == len(t.Shape) || t.Shape[rank] != b.size(l, t.Shape[rank]) {
+			b.misshaped(t, name, letters)
 		}
-		ok = t.Shape[i] == n
+		rank++
 	}
-	if !ok {
-		var have []string
-		for _, l := range ls {
-			if n, bound := b.at[l]; bound {
-				have = append(have, fmt.Sprintf("%s=%d", l, n))
-			}
-		}
-		panic(fmt.Sprintf("%s: %s is %v, want [%s] with %s", b.op, name, t.Dims(), letters, strings.Join(have, " ")))
+	if t.Rank() != rank {
+		b.misshaped(t, name, letters)
 	}
 	for _, d := range types {
 		if t.DType == d {
 			return
 		}
 	}
-	panic(fmt.Sprintf("%s: %s is %v, want %v", b.op, name, t.DType, types))
+	var names []string // types itself would move to the heap at every call
+	for _, d := range types {
+		names = append(names, d.String())
+	}
+	panic(fmt.Sprintf("%s: %s is %v, want %s", b.op, name, t.DType, strings.Join(names, " or ")))
+}
+
+// size is what the letter is bound to, the number that it is, or n, to which it is bound from now on.
+func (b *dims) size(letter string, n int) int {
+	if have, bound := b.at[letter]; bound {
+		return have
+	}
+	if letter[0] >= '0' && letter[0] <= '9' {
+		if have, err := strconv.Atoi(letter); err == nil {
+			return have
+		}
+	}
+	b.at[letter] = n
+	return n
+}
+
+func (b *dims) misshaped(t Tensor, name, letters string) {
+	var have []string
+	for _, l := range strings.Fields(letters) {
+		if n, bound := b.at[l]; bound {
+			have = append(have, fmt.Sprintf("%s=%d", l, n))
+		}
+	}
+	panic(fmt.Sprintf("%s: %s is %v, want [%s] with %s", b.op, name, t.Dims(), letters, strings.Join(have, " ")))
 }
 
 // BF16Of rounds to nearest, ties to even; a NaN stays a NaN.
