@@ -19,6 +19,8 @@ const (
 	dotsRows     = 64      // rows of x that w meets at a time: they stay in the second-level cache
 	dotsSpill    = 32      // likewise where lanes wait in memory
 	dotsTileCols = 6
+	panelRows    = 32 // the most that the panel loop takes
+	panelMin     = 8  // rows for which it pays to copy w
 )
 
 func dots[T uint16 | float32](l dotsLoops, out []float32, ldo int, x []T, ldx int, w []T, ldw int, M, N, K int) {
@@ -40,6 +42,8 @@ func dots[T uint16 | float32](l dotsLoops, out []float32, ldo int, x []T, ldx in
 	switch {
 	case M == 1 && !ragged:
 		l.row(a.out, a.x, a.w, a.ldw, nil, N, size*K/groupBytes, 0)
+	case !ragged && M >= panelMin && N >= dotsTileCols:
+		a.panels(M, N, size*K/groupBytes)
 	case ragged || size*K > dotsBlock:
 		a.spilled(M, N, size*K)
 	default:
@@ -60,6 +64,19 @@ type dotsArgs struct {
 
 func (a *dotsArgs) at(m, n int) *float32 {
 	return (*float32)(unsafe.Add(unsafe.Pointer(a.out), m*a.ldo+4*n))
+}
+
+func (a *dotsArgs) panels(M, N, groups int) {
+	for m, rows := 0, 0; m < M; m += rows {
+		rows = min(panelRows, (M-m)&^1)
+		if rows == 0 {
+			m, rows = m-1, 2 // the last two rows again, for the bits of the odd one
+		}
+		for n := 0; n < N; n += dotsTileCols {
+			n = min(n, N-dotsTileCols) // the last tile goes back over columns that are there: they get the same bits
+			a.panel(a.at(m, n), a.ldo, unsafe.Add(a.x, m*a.ldx), a.ldx, unsafe.Add(a.w, n*a.ldw), a.ldw, rows, groups)
+		}
+	}
 }
 
 func (a *dotsArgs) direct(M, N, groups int) {
@@ -176,5 +193,13 @@ func (l dotsLoops) row(out *float32, x, w unsafe.Pointer, ldw int, lanes *float3
 		dotsBF16RowAVX2(out, (*byte)(x), (*byte)(w), ldw, lanes, N, groups, mode)
 	} else {
 		dotsF32RowAVX2(out, (*byte)(x), (*byte)(w), ldw, lanes, N, groups, mode)
+	}
+}
+
+func (l dotsLoops) panel(out *float32, ldo int, x unsafe.Pointer, ldx int, w unsafe.Pointer, ldw int, rows, groups int) {
+	if l.bf16 {
+		dotsBF16PanelAVX2(out, ldo, (*byte)(x), ldx, (*byte)(w), ldw, rows, groups)
+	} else {
+		dotsF32PanelAVX2(out, ldo, (*byte)(x), ldx, (*byte)(w), ldw, rows, groups)
 	}
 }

@@ -10,6 +10,7 @@ import (
 // dots writes the loops of vec.dotsBF16 and vec.dotsF32.
 func dots(g *asm) {
 	for _, t := range []elem{bf16, f32} {
+		g.dotsPanelAVX2(t)
 		g.dotsTileAVX2(t)
 		g.dotsRowAVX2(t)
 	}
@@ -138,7 +139,10 @@ func (g *asm) dotsTileAVX2(t elem) {
 	}
 	g.TESTQ(U32(spill), mode)
 	g.JNZ(LabelRef("spill"))
-	g.fold12(low, out, ldo)
+	for i := range 12 {
+		g.VADDPS(low.Offset(32*i), y(i), y(i))
+	}
+	g.fold12(out, ldo)
 	g.JMP(LabelRef("next"))
 	g.Label("spill")
 	for i := range 12 {
@@ -156,11 +160,8 @@ func (g *asm) dotsTileAVX2(t elem) {
 	g.RET()
 }
 
-// fold12 adds lanes 0 to 7 at low to lanes 8 to 15 in y0 to y11 and folds them: outputs 0 to 5 to out, 6 to 11 to out+ldo.
-func (g *asm) fold12(low Mem, out, ldo reg.Register) {
-	for i := range 12 {
-		g.VADDPS(low.Offset(32*i), y(i), y(i))
-	}
+// fold12 folds the 8 lanes of y0 to y11: outputs 0 to 5 go to out, 6 to 11 to out+ldo.
+func (g *asm) fold12(out, ldo reg.Register) {
 	for i := range 6 { // the lower half is row 0, the upper row 1
 		g.VPERM2F128(Imm(0x20), y(6+i), y(i), y(12))
 		g.VPERM2F128(Imm(0x31), y(6+i), y(i), y(14))
@@ -183,6 +184,169 @@ func (g *asm) fold12(low Mem, out, ldo reg.Register) {
 	g.VEXTRACTF128(Imm(1), y(0), row1)
 	g.VEXTRACTF128(Imm(1), y(1), x(1))
 	g.VMOVLPS(x(1), row1.Offset(16))
+}
+
+// What one call of dotsPanel holds on its stack.
+const (
+	panelRows  = 32  // of x
+	panelBlock = 512 // k
+)
+
+// dotsPanelAVX2 computes up to 32 rows of x with 6 rows of w, which are copied to the stack 512 elements at a time as
+// float32, in the order that the loop reads them. Lanes wait on the stack too and are folded at the end, since changing
+// MXCSR drains the pipeline.
+func (g *asm) dotsPanelAVX2(t elem) {
+	g.Function("dots" + string(t) + "PanelAVX2")
+	g.SignatureExpr("func(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows, groups int)")
+	g.Doc("rows rows of x (even, at most 32) against 6 rows of w. Strides are in bytes; a group is 64 bytes of a row.")
+	g.Pragma("noescape")
+	const packed, lanes = 6 * 4 * panelBlock, panelRows / 2 * 12 * 64
+	frame := g.AllocLocal(packed + lanes + 64)
+	per := 16 // groups of a block, and bytes of a group of 6 rows once they are floats
+	width := 6 * 128
+	if t == f32 {
+		per, width = 32, 6*64
+	}
+	wp, lp, first := g.GP64(), g.GP64(), g.GP64()
+	g.LEAQ(frame.Offset(63), wp)
+	g.ANDQ(I32(-64), wp)
+	px, ldx, w, ldw := g.param("x"), g.param("ldx"), g.param("w"), g.param("ldw")
+	left := g.param("groups")
+	w3, n, tiles, xa, wa := g.GP64(), g.GP64(), g.GP64(), g.GP64(), g.GP64()
+	g.XORQ(first, first)
+	if t == bf16 {
+		g.VMOVDQU(g.u32("high", 8, 0xffff0000), y(15))
+	}
+	g.Label("block")
+	g.LEAQ(Mem{Base: w, Index: ldw, Scale: 2}, w3)
+	g.ADDQ(ldw, w3)
+	g.MOVQ(left, n)
+	g.CMPQ(n, Imm(uint64(per)))
+	g.JLE(LabelRef("short"))
+	g.MOVQ(U32(uint32(per)), n)
+	g.Label("short")
+	g.MOVQ(wp, wa)
+	g.MOVQ(n, tiles)
+	g.times(tiles, "pack", func() {
+		g.packGroup(t, w, w3, ldw, wa)
+		g.ADDQ(Imm(64), w)
+		g.ADDQ(Imm(64), w3)
+		g.ADDQ(U32(uint32(width)), wa)
+	})
+	if t == bf16 {
+		g.flushing(true)
+	}
+	g.LEAQ(Mem{Base: wp, Disp: packed}, lp)
+	g.Load(g.Param("rows"), tiles)
+	g.SHRQ(Imm(1), tiles)
+	x := g.GP64()
+	g.MOVQ(px, x)
+	g.Label("tile")
+	for half := range 2 {
+		zero, ready := fmt.Sprintf("zero%d", half), fmt.Sprintf("ready%d", half)
+		g.TESTQ(first, first)
+		g.JZ(LabelRef(zero))
+		for i := range 12 {
+			g.VMOVUPS(Mem{Base: lp, Disp: 64*i + 32*half}, y(i))
+		}
+		g.JMP(LabelRef(ready))
+		g.Label(zero)
+		for i := range 12 {
+			g.VXORPS(y(i), y(i), y(i))
+		}
+		g.Label(ready)
+		g.MOVQ(x, xa)
+		g.MOVQ(wp, wa)
+		k := g.GP64()
+		g.MOVQ(n, k)
+		g.times(k, "group", func() {
+			g.panelGroup(t, half, xa, ldx, wa)
+			g.ADDQ(Imm(64), xa)
+			g.ADDQ(U32(uint32(width)), wa)
+		})
+		for i := range 12 {
+			g.VMOVUPS(y(i), Mem{Base: lp, Disp: 64*i + 32*half})
+		}
+	}
+	g.ADDQ(U32(12*64), lp)
+	g.LEAQ(Mem{Base: x, Index: ldx, Scale: 2}, x)
+	g.DECQ(tiles)
+	g.JNZ(LabelRef("tile"))
+	if t == bf16 {
+		g.flushing(false)
+	}
+	g.MOVQ(n, first)
+	g.SHLQ(Imm(6), first)
+	g.ADDQ(first, px)
+	g.SUBQ(n, left)
+	g.JNZ(LabelRef("block"))
+
+	g.LEAQ(Mem{Base: wp, Disp: packed}, lp)
+	out, ldo := g.param("out"), g.param("ldo")
+	g.Load(g.Param("rows"), tiles)
+	g.SHRQ(Imm(1), tiles)
+	g.times(tiles, "fold", func() {
+		for i := range 12 {
+			g.VMOVUPS(Mem{Base: lp, Disp: 64 * i}, y(i))
+			g.VADDPS(Mem{Base: lp, Disp: 64*i + 32}, y(i), y(i))
+		}
+		g.fold12(out, ldo)
+		g.ADDQ(U32(12*64), lp)
+		g.LEAQ(Mem{Base: out, Index: ldo, Scale: 2}, out)
+	})
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// packGroup writes a group of 6 rows: for each half the odd elements of the rows, then the even ones.
+func (g *asm) packGroup(t elem, w, w3, ldw, to reg.Register) {
+	for half := range 2 {
+		for i := range 6 {
+			m := Mem{Base: w, Disp: 32 * half}
+			if i >= 3 {
+				m.Base = w3
+			}
+			if i%3 > 0 {
+				m.Index, m.Scale = ldw, uint8(i%3)
+			}
+			if t == f32 {
+				g.VMOVUPS(m, y(i))
+				g.VMOVUPS(y(i), Mem{Base: to, Disp: 32 * (6*half + i)})
+				continue
+			}
+			g.VMOVDQU(m, y(i))
+			g.VPAND(y(i), y(15), y(6+i))
+			g.VPSLLD(Imm(16), y(i), y(i))
+			g.VMOVUPS(y(6+i), Mem{Base: to, Disp: 32 * (12*half + i)})
+			g.VMOVUPS(y(i), Mem{Base: to, Disp: 32 * (12*half + 6 + i)})
+		}
+	}
+}
+
+// panelGroup is half a group of 2 rows of x with 6 packed rows.
+func (g *asm) panelGroup(t elem, half int, xa, ldx, wa reg.Register) {
+	x0, x1 := Mem{Base: xa, Disp: 32 * half}, Mem{Base: xa, Index: ldx, Scale: 1, Disp: 32 * half}
+	six := func(disp int) {
+		for i := range 6 {
+			g.VMOVUPS(Mem{Base: wa, Disp: disp + 32*i}, y(12))
+			g.VFMADD231PS(y(12), y(13), y(i))
+			g.VFMADD231PS(y(12), y(14), y(6+i))
+		}
+	}
+	if t == f32 {
+		g.VMOVUPS(x0, y(13))
+		g.VMOVUPS(x1, y(14))
+		six(6 * 32 * half)
+		return
+	}
+	g.VPAND(x0, y(15), y(13))
+	g.VPAND(x1, y(15), y(14))
+	six(12 * 32 * half)
+	g.VMOVDQU(x0, y(13))
+	g.VMOVDQU(x1, y(14))
+	g.VPSLLD(Imm(16), y(13), y(13))
+	g.VPSLLD(Imm(16), y(14), y(14))
+	six(12*32*half + 6*32)
 }
 
 // dotsRowAVX2 computes one row of x with every row of w, 4 at a time: the decode step, which is bound by reading w.
