@@ -13,12 +13,12 @@ type Transfer struct {
 	host []byte
 }
 
-// transferBytes is the pinned memory of a transfer; larger moves go in pieces.
-const transferBytes = 4 << 20
+// TransferBytes is the pinned memory of a Transfer; larger moves go in pieces.
+const TransferBytes = 4 << 20
 
 // NewTransfer takes the pinned memory and a queue.
 func NewTransfer(dev Device) (*Transfer, error) {
-	p, host, err := dev.Pinned(transferBytes)
+	p, host, err := dev.Pinned(TransferBytes)
 	if err != nil {
 		return nil, fmt.Errorf("transfer buffer: %w", err)
 	}
@@ -29,7 +29,7 @@ func NewTransfer(dev Device) (*Transfer, error) {
 // Put rounds src to dst's type and writes it from element off on.
 func (x *Transfer) Put(dst Tensor, off int, src []float32) error {
 	for size := dst.DType.Size(); len(src) > 0; {
-		n := min(len(src), transferBytes/size)
+		n := min(len(src), TransferBytes/size)
 		if dst.DType == BF16 {
 			to := unsafe.Slice((*uint16)(unsafe.Pointer(&x.host[0])), n)
 			for i := range to {
@@ -50,7 +50,7 @@ func (x *Transfer) Put(dst Tensor, off int, src []float32) error {
 // Get reads elements of src from off on.
 func (x *Transfer) Get(dst []float32, src Tensor, off int) error {
 	for size := src.DType.Size(); len(dst) > 0; {
-		n := min(len(dst), transferBytes/size)
+		n := min(len(dst), TransferBytes/size)
 		x.q.Copy(x.ptr, src.Ptr+Ptr(off*size), n*size)
 		if err := x.q.Sync(); err != nil {
 			return err

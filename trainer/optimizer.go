@@ -13,7 +13,7 @@ import (
 type Optimizer struct {
 	cfg     OptimizerConfig
 	maxNorm float64
-	runs    []run
+	runs    []stretch
 
 	master, m, v kernels.Tensor // (N) float32; m and v may be bf16
 	norm         pinnedF32      // (1)
@@ -23,15 +23,15 @@ type Optimizer struct {
 	skipped int // in a row
 }
 
-// A run is a stretch of the arena with one weight decay.
-type run struct {
+// A stretch is a part of the arena with one weight decay.
+type stretch struct {
 	lo, hi int
 	decay  bool
 }
 
 // decayRuns cuts the arena into stretches; the gaps between tensors hold zeros and stay zero.
-func decayRuns(ps []model.Param) []run {
-	var runs []run
+func decayRuns(ps []model.Param) []stretch {
+	var runs []stretch
 	for i, p := range ps {
 		hi := model.ArenaLen(ps)
 		if i+1 < len(ps) {
@@ -41,7 +41,7 @@ func decayRuns(ps []model.Param) []run {
 			runs[n-1].hi = hi
 			continue
 		}
-		runs = append(runs, run{p.Off, hi, p.Decay})
+		runs = append(runs, stretch{p.Off, hi, p.Decay})
 	}
 	return runs
 }
