@@ -18,7 +18,7 @@ type sequence struct {
 	out, lse   []float64 // (n, H, E), (n, H)
 	dq, dk, dv []float64 // (n, H, E), (n, K, E), (n, K, E)
 
-	// What the roundings of doc.go can do, to first order: to the worst element of each.
+	// What the roundings of doc.go can do to the worst element of each.
 	outTol, lseTol, dqTol, dkTol, dvTol float64
 }
 
@@ -36,94 +36,118 @@ func (s *sequence) query(i, h int) []float64 { return s.q[(i*s.H+h)*s.E:][:s.E] 
 func (s *sequence) grad(i, h int) []float64  { return s.dout[(i*s.H+h)*s.E:][:s.E] }
 func (s *sequence) keyAt(j, h int) int       { return (j*s.K + h*s.K/s.H) * s.E }
 
-// solve computes the reference.
+// solve computes the reference. Roundings are independent, so their errors add as squares; the bounds are twice the
+// root, in units of the largest error of a rounding: 3.5 deviations of the worst element, and then of all of them.
 func (s *sequence) solve() {
 	s.out, s.lse = make([]float64, len(s.q)), make([]float64, s.n*s.H)
 	s.dq, s.dk, s.dv = make([]float64, len(s.q)), make([]float64, len(s.k)), make([]float64, len(s.v))
-	dqErr, dkErr, dvErr := make([]float64, len(s.q)), make([]float64, len(s.k)), make([]float64, len(s.v))
+	s.outTol, s.lseTol, s.dqTol = 0, 0, 0
+	dkErr, dvErr := make([]float64, len(s.k)), make([]float64, len(s.v)) // squares
 	for i := range s.n {
 		for h := range s.H {
 			p, pErr := s.forward(i, h)
-			s.backward(i, h, p, pErr, dqErr, dkErr, dvErr)
+			s.backward(i, h, p, pErr, dkErr, dvErr)
 		}
 	}
 	u := kerneltest.Unit(s.dtype)
-	s.dqTol = largestOf(dqErr) + u*largestOf(s.dq)
-	s.dkTol = largestOf(dkErr) + u*largestOf(s.dk)
-	s.dvTol = largestOf(dvErr) + u*largestOf(s.dv)
+	s.dkTol = 2*math.Sqrt(largestOf(dkErr)) + u*largestOf(s.dk)
+	s.dvTol = 2*math.Sqrt(largestOf(dvErr)) + u*largestOf(s.dv)
 }
 
 const unit32 = 0x1p-24
 
-// forward is row i of head h: its probabilities, and the relative error of one of them in float32: that of the score,
-// of the exponential, and of the sum.
+// forward is row i of head h: its probabilities, and the relative error of one of them in float32, which is that of the
+// score, of the exponential and of the sum.
 func (s *sequence) forward(i, h int) (p []float64, pErr float64) {
 	p = make([]float64, i+1)
-	top, sum, size := math.Inf(-1), 0.0, 0.0
+	top, size, sum, err := math.Inf(-1), 0.0, 0.0, 0.0
 	for j := range p {
 		key := s.k[s.keyAt(j, h):][:s.E]
 		p[j] = s.scale * kerneltest.Dot(s.query(i, h), key)
-		top = max(top, p[j])
-		size = max(size, s.scale*sizeOf(s.query(i, h), key))
+		top, size = max(top, p[j]), max(size, math.Abs(p[j]))
+		err = max(err, s.scale*s.dotErr(s.query(i, h), key))
 	}
 	for j := range p {
 		p[j] = math.Exp(p[j] - top)
 		sum += p[j]
 	}
-	pErr = (size*s.dotErr() + float64(s.n/16+10) + 4*math.Abs(top)) * unit32
+	for j := range p {
+		p[j] /= sum
+	}
+	pErr = err + (2*size+2+math.Sqrt(float64(s.n/16+10)))*unit32
 	at := i*s.H + h
 	s.lse[at] = (top + math.Log(sum)) * math.Log2E
-	s.lseTol = max(s.lseTol, 2*pErr+4*unit32*math.Abs(s.lse[at]))
+	s.lseTol = max(s.lseTol, 2*pErr+2*unit32*math.Abs(s.lse[at]))
 	u := kerneltest.Unit(s.dtype)
 	for e := range s.E {
 		o, size := 0.0, 0.0
 		for j := range p {
-			v := p[j] / sum * s.v[s.keyAt(j, h)+e]
-			o, size = o+v, size+math.Abs(v)
+			v := p[j] * s.v[s.keyAt(j, h)+e]
+			o, size = o+v, size+v*v
 		}
 		s.out[at*s.E+e] = o
-		s.outTol = max(s.outTol, size*(pErr+u+float64(i+4)*unit32)+u*math.Abs(o))
-	}
-	for j := range p {
-		p[j] /= sum
+		s.outTol = max(s.outTol, s.outErr(o, math.Sqrt(size), pErr)*2+u*math.Abs(o))
 	}
 	return p, pErr
 }
 
-// dotErr is the error of a dot of E, in units of float32 and of the sum of magnitudes.
-func (s *sequence) dotErr() float64 { return float64(s.E/16 + 8) }
+// outErr is the error of a sum over probabilities that gives o, where size is the root of the sum of squares.
+func (s *sequence) outErr(o, size, pErr float64) float64 {
+	return math.Hypot(size*(kerneltest.Unit(s.dtype)+pErr+math.Sqrt(float64(s.n))*unit32), 2*unit32*o)
+}
 
-// backward adds what row i of head h gives to the gradients, and to the bounds of their errors.
-func (s *sequence) backward(i, h int, p []float64, pErr float64, dqErr, dkErr, dvErr []float64) {
-	u, chain := kerneltest.Unit(s.dtype), float64(s.n*s.H/s.K+2)*unit32
+// dotErr is the error of a dot: of E/16 steps on a lane and of the fold.
+func (s *sequence) dotErr(a, b []float64) float64 {
+	return rootOf(a, b) * math.Sqrt(float64(s.E/16+8)) * unit32
+}
+
+// backward adds what row i of head h gives to the gradients and, as squares, to the bounds of their errors.
+func (s *sequence) backward(i, h int, p []float64, pErr float64, dkErr, dvErr []float64) {
+	u, chain := kerneltest.Unit(s.dtype), math.Sqrt(float64(s.n*s.H/s.K+2))*unit32
 	at := (i*s.H + h) * s.E
 	q, dout, out := s.query(i, h), s.grad(i, h), s.out[at:at+s.E]
 	delta := kerneltest.Dot(dout, out)
-	// The roundings of the E elements of out are independent.
-	deltaErr := s.outTol*math.Sqrt(kerneltest.Dot(dout, dout)) + s.dotErr()*unit32*sizeOf(dout, out)
+	// delta is a sum over the E elements of out, whose last rounding is u.
+	deltaErr := s.dotErr(dout, out) + (u+pErr)*rootOf(dout, out) + s.outTol/2*rootOf(dout, ones(s.E))
+	dqErr, common := make([]float64, s.E), make([]float64, s.E) // delta's error is the same for all keys
 	for j := range p {
 		key := s.keyAt(j, h)
 		v := s.v[key : key+s.E]
 		ds := p[j] * (kerneltest.Dot(dout, v) - delta) * s.scale
-		dsErr := s.scale*p[j]*(deltaErr+s.dotErr()*unit32*sizeOf(dout, v)) + math.Abs(ds)*(u+2*pErr+chain)
+		dsErr := s.scale*p[j]*s.dotErr(dout, v) + math.Abs(ds)*(u+pErr+chain)
+		pvErr := p[j] * (u + pErr + chain)
 		for e := range s.E {
 			s.dq[at+e] += ds * s.k[key+e]
 			s.dk[key+e] += ds * q[e]
 			s.dv[key+e] += p[j] * dout[e]
-			dqErr[at+e] += dsErr * math.Abs(s.k[key+e])
-			dkErr[key+e] += dsErr * math.Abs(q[e])
-			dvErr[key+e] += p[j] * (u + 2*pErr + chain) * math.Abs(dout[e])
+			common[e] += s.scale * p[j] * deltaErr * s.k[key+e]
+			dqErr[e] += square(dsErr * s.k[key+e])
+			dkErr[key+e] += square(dsErr*q[e]) + square(s.scale*p[j]*deltaErr*q[e])
+			dvErr[key+e] += square(pvErr * dout[e])
 		}
+	}
+	for e := range s.E {
+		s.dqTol = max(s.dqTol, 2*math.Hypot(math.Sqrt(dqErr[e]), common[e])+u*math.Abs(s.dq[at+e]))
 	}
 }
 
-// sizeOf is Σ |a·b|.
-func sizeOf(a, b []float64) float64 {
+// rootOf is √Σ (a·b)².
+func rootOf(a, b []float64) float64 {
 	s := 0.0
 	for i := range a {
-		s += math.Abs(a[i] * b[i])
+		s += square(a[i] * b[i])
 	}
-	return s
+	return math.Sqrt(s)
+}
+
+func square(x float64) float64 { return x * x }
+
+func ones(n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = 1
+	}
+	return x
 }
 
 func largestOf(x []float64) float64 {
