@@ -29,16 +29,13 @@ func addGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*addArgs)(args)
 	at := lo * addTile
 	n := min(hi*addTile, int(a.N)) - at
-	accumulate(m, m.F32(a.Dst+Ptr(4*at), n), m.F32(a.Src+Ptr(4*at), n))
+	accumulate(m.F32(a.Dst+Ptr(4*at), n), m.F32(a.Src+Ptr(4*at), n))
 }
 
-// ones are the factors of a chain that only adds.
-var ones = [rowBlock]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
-
 // accumulate is dst += src.
-func accumulate(m *Memory, dst, src []float32) { axpy(m, dst, ones[:1], src) }
-
-// axpy is dst += Σ_k c[k]·src[k], k ascending, one rounding each; src holds len(c) rows of dst's length.
-func axpy(m *Memory, dst, c, src []float32) {
-	m.vec.chainF32(dst, len(dst), c, len(c), src, len(dst), 1, len(dst), len(c))
+func accumulate(dst, src []float32) {
+	src = src[:len(dst)]
+	for i, v := range src {
+		dst[i] += v
+	}
 }

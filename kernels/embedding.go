@@ -73,7 +73,7 @@ func embeddingBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			continue
 		}
 		at := m.Keep()
-		accumulate(m, m.F32(a.W+Ptr(4*(v*D+d)), n), m.Load(a.Out, DType(a.DType), t*D+d, n))
+		accumulate(m.F32(a.W+Ptr(4*(v*D+d)), n), m.Load(a.Out, DType(a.DType), t*D+d, n))
 		m.Reset(at)
 	}
 }

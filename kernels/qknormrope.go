@@ -168,7 +168,7 @@ func qkNormRopeBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			x, dy := m.Load(a.QKV, dt, t*N*E, M*E), m.Load(a.Out, dt, t*N*E, M*E)
 			for h, r := range m.F32(a.Rstd+Ptr(4*t*M), M) {
 				turnBack(g, dy[h*E:][:E], cos, sin)
-				addNormGradient(m, dx[h*E:][:E], g, x[h*E:][:E], w[side(h, H)], r)
+				addNormGradient(m, dx[h*E:][:E], g, g, x[h*E:][:E], w[side(h, H)], r)
 			}
 		}
 		m.Store(a.Out, dt, t*N*E, dx)
@@ -199,8 +199,8 @@ func qkNormRopeDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			for t := t0; t < min(t0+rowBlock, int(a.T)); t++ {
 				qkNormRopeDWRow(m, a, leaf, t, h0, h1, i)
 			}
-			accumulate(m, m.F32(dw+Ptr(4*i), n), leaf[:n])
-			accumulate(m, m.F32(dw+Ptr(4*(i+E/2)), n), leaf[n:])
+			accumulate(m.F32(dw+Ptr(4*i), n), leaf[:n])
+			accumulate(m.F32(dw+Ptr(4*(i+E/2)), n), leaf[n:])
 		}
 		m.Reset(at)
 	}
@@ -215,19 +215,23 @@ func qkNormRopeDWRow(m *Memory, a *qkNormRopeArgs, leaf []float32, t, h0, h1, i 
 	n, M, N, E, dt := len(leaf)/2, int(a.H+a.K), int(a.H+2*a.K), int(a.E), DType(a.DType)
 	cos, sin := m.F32(a.Cos+Ptr(4*(p*E/2+i)), n), m.F32(a.Sin+Ptr(4*(p*E/2+i)), n)
 	rstd := m.F32(a.Rstd+Ptr(4*t*M), M)
-	l0, l1 := leaf[:n], leaf[n:]
+	at := m.Keep()
+	x, dy := m.Load(a.QKV, dt, (t*N+h0)*E, (h1-h0)*E), m.Load(a.Out, dt, (t*N+h0)*E, (h1-h0)*E)
 	for h := h0; h < h1; h++ {
-		at := m.Keep()
-		off, r := (t*N+h)*E+i, rstd[h]
-		x0, x1 := m.Load(a.QKV, dt, off, n), m.Load(a.QKV, dt, off+E/2, n)
-		y0, y1 := m.Load(a.Out, dt, off, n), m.Load(a.Out, dt, off+E/2, n)
-		for j, c := range cos {
-			s := sin[j]
-			g0 := float32(y0[j]*c) + float32(y1[j]*s)
-			g1 := float32(y1[j]*c) - float32(y0[j]*s)
-			l0[j] += float32(float32(x0[j]*r) * g0)
-			l1[j] += float32(float32(x1[j]*r) * g1)
-		}
-		m.Reset(at)
+		k := (h-h0)*E + i
+		addTurnedBack(leaf, x[k:], dy[k:], E/2, cos, sin, rstd[h])
+	}
+	m.Reset(at)
+}
+
+// addTurnedBack adds x·r times the gradient dy, turned back, for the pairs that lie half apart. leaf is first halves,
+// then second ones.
+func addTurnedBack(leaf, x, dy []float32, half int, cos, sin []float32, r float32) {
+	n := len(cos)
+	x0, x1, y0, y1, l0, l1, sin := x[:n], x[half:][:n], dy[:n], dy[half:][:n], leaf[:n], leaf[n:][:n], sin[:n]
+	for j, c := range cos {
+		a, b, s := y0[j], y1[j], sin[j]
+		l0[j] += float32(float32(x0[j]*r) * (float32(a*c) + float32(b*s)))
+		l1[j] += float32(float32(x1[j]*r) * (float32(b*c) - float32(a*s)))
 	}
 }

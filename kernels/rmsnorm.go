@@ -117,7 +117,7 @@ func rmsNormGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		x := m.Load(a.X, dt, t*D, D)
 		if a.R != 0 {
 			copy(y, x)
-			accumulate(m, y, m.Load(a.R, dt, t*D, D))
+			accumulate(y, m.Load(a.R, dt, t*D, D))
 			m.Store(a.Sum, dt, t*D, y)
 			x = m.Load(a.Sum, dt, t*D, D)
 		}
@@ -150,7 +150,7 @@ func rmsNormBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	T, D, dt := int(a.T), int(a.D), DType(a.DType)
 	w := m.Load(a.W, dt, 0, D)
 	rstd := m.F32(a.Rstd, T)
-	dx := m.ScratchF32(D)
+	dx, g := m.ScratchF32(D), m.ScratchF32(D)
 	for t := lo * rowBlock; t < min(hi*rowBlock, T); t++ {
 		at := m.Keep()
 		if a.DRes != 0 {
@@ -158,24 +158,24 @@ func rmsNormBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		} else {
 			clear(dx)
 		}
-		addNormGradient(m, dx, m.Load(a.DOut, dt, t*D, D), m.Load(a.X, dt, t*D, D), w, rstd[t])
+		addNormGradient(m, dx, g, m.Load(a.DOut, dt, t*D, D), m.Load(a.X, dt, t*D, D), w, rstd[t])
 		m.Store(a.DX, dt, t*D, dx)
 		m.Reset(at)
 	}
 }
 
-// addNormGradient adds the gradient of x·r·w with respect to x to dx.
-func addNormGradient(m *Memory, dx, dout, x, w []float32, r float32) {
-	at := m.Keep()
-	g := m.ScratchF32(len(x))
+// addNormGradient adds the gradient of x·r·w with respect to x to dx, by way of g = dout·w, which may be dout.
+func addNormGradient(m *Memory, dx, g, dout, x, w []float32, r float32) {
 	m.vec.scale(g, dout, w, 1)
-	c := m.ScratchF32(2)
-	c[0] = r
-	c[1] = -float32(float32(r*r)*r) * (dot(m, g, x) / float32(len(x)))
-	axpy(m, dx, c[:1], g)
-	axpy(m, dx, c[1:], x)
-	m.Reset(at)
+	c := -float32(float32(r*r)*r) * (dot(m, g, x) / float32(len(x)))
+	g, x = g[:len(dx)], x[:len(dx)]
+	for i := range dx {
+		dx[i] += float32(g[i]*r) + float32(x[i]*c)
+	}
 }
+
+// ones are the factors of a chain that only adds.
+var ones = [rowBlock]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
 
 // Items are columns. A leaf is the sum of 16 rows from zero, so that what a step adds to dw doesn't depend on how it is
 // cut into micro-batches, nor on who computes the leaf.
@@ -196,7 +196,7 @@ func rmsNormDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			m.Reset(at)
 		}
 		clear(leaf)
-		axpy(m, leaf, ones[:rows], terms)
-		accumulate(m, dw, leaf)
+		m.vec.chainF32(leaf, n, ones[:], rowBlock, terms, n, 1, n, rows)
+		accumulate(dw, leaf)
 	}
 }
