@@ -136,7 +136,7 @@ func escapeNUL(text string) string {
 func nulNormalizer(normalizer json.RawMessage) json.RawMessage {
 	const undo = `{"type":"Replace","pattern":{"String":"` + nulMark + `0"},"content":"\u0000"},` +
 		`{"type":"Replace","pattern":{"String":"` + nulMark + `1"},"content":"` + nulMark + `"}`
-	if len(normalizer) == 0 || string(normalizer) == "null" {
+	if string(normalizer) == "null" {
 		return json.RawMessage(`{"type":"Sequence","normalizers":[` + undo + `]}`)
 	}
 	return json.RawMessage(`{"type":"Sequence","normalizers":[` + undo + `,` + string(normalizer) + `]}`)

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,17 +70,19 @@ func parse(data []byte, c *config) (*Tokenizer, error) {
 		return nil, err
 	}
 	t := &Tokenizer{}
-	if t.vocab, err = newVocab(j.Model.Vocab, all); err != nil {
-		return nil, err
-	}
 	if t.added, err = newAddedTokens(all); err != nil {
 		return nil, err
 	}
-	plain, err := plainJSON(data)
-	if err != nil {
-		return nil, err
-	}
-	if t.native, err = tokenizers.FromBytes(plain); err != nil {
+	// Each takes half a second for Qwen3's vocabulary.
+	done := make(chan error)
+	go func() {
+		var err error
+		t.native, err = tokenizers.FromBytes(j.plain())
+		done <- err
+	}()
+	t.vocab, err = newVocab(j.vocab, all)
+	if err = errors.Join(err, <-done); err != nil {
+		t.Close()
 		return nil, err
 	}
 	return t, nil
@@ -147,32 +148,6 @@ func (t *Tokenizer) EOS() []int32 { return slices.Clone(t.eos) }
 func (t *Tokenizer) ID(token string) (int32, bool) {
 	id, ok := t.vocab.ids[token]
 	return id, ok
-}
-
-// nativeJSON is the tokenizer.json that the native library gets: byte-pair encoding alone. Added tokens are found by us
-// (encode.go); truncation and padding would change ids behind our back.
-type nativeJSON struct {
-	Version      string            `json:"version"`
-	AddedTokens  []json.RawMessage `json:"added_tokens"`
-	Normalizer   json.RawMessage   `json:"normalizer"`
-	PreTokenizer json.RawMessage   `json:"pre_tokenizer"`
-	Decoder      json.RawMessage   `json:"decoder"`
-	Model        json.RawMessage   `json:"model"`
-}
-
-func plainJSON(data []byte) ([]byte, error) {
-	var n nativeJSON
-	if err := json.Unmarshal(data, &n); err != nil {
-		return nil, err
-	}
-	n.Version = "1.0"
-	n.AddedTokens = []json.RawMessage{}
-	n.Normalizer = nulNormalizer(n.Normalizer)
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	err := e.Encode(n)
-	return out.Bytes(), err
 }
 
 func readFile(path string) ([]byte, error) {

@@ -113,17 +113,15 @@ func byteLevel(text string, alphabet *[324]uint16) []byte {
 	return out
 }
 
-// tokenizerJSON is what we read of tokenizer.json ourselves; the rest is the Rust library's.
+// tokenizerJSON is what we read of tokenizer.json ourselves. The parts that the Rust library reads stay as they are.
 type tokenizerJSON struct {
-	AddedTokens []addedToken `json:"added_tokens"`
-	Model       struct {
-		Type    string           `json:"type"`
-		Dropout *float64         `json:"dropout"`
-		Vocab   map[string]int64 `json:"vocab"`
-	} `json:"model"`
-	Normalizer   step `json:"normalizer"`
-	PreTokenizer step `json:"pre_tokenizer"`
-	Decoder      step `json:"decoder"`
+	AddedTokens  []addedToken    `json:"added_tokens"`
+	Normalizer   json.RawMessage `json:"normalizer"`
+	PreTokenizer json.RawMessage `json:"pre_tokenizer"`
+	Decoder      json.RawMessage `json:"decoder"`
+	Model        json.RawMessage `json:"model"`
+
+	vocab map[string]int64
 }
 
 // step is a normaliser, pre-tokeniser or decoder.
@@ -142,25 +140,60 @@ func parseTokenizerJSON(data []byte) (*tokenizerJSON, error) {
 	if err := json.Unmarshal(data, &t); err != nil {
 		return nil, err
 	}
-	if t.Model.Type != "BPE" {
-		return nil, fmt.Errorf("model is %q, want BPE", t.Model.Type)
+	for _, part := range []struct {
+		name  string
+		json  json.RawMessage
+		known []string
+	}{
+		{"normalizer", t.Normalizer, []string{"", "NFC", "NFD", "NFKC", "NFKD", "Sequence"}},
+		{"pre_tokenizer", t.PreTokenizer, []string{"ByteLevel", "Split", "Digits", "Sequence"}},
+		{"decoder", t.Decoder, []string{"ByteLevel"}},
+	} {
+		var s step
+		if err := json.Unmarshal(orNull(part.json), &s); err != nil {
+			return nil, fmt.Errorf("%s: %w", part.name, err)
+		}
+		if err := s.check(part.name, part.known); err != nil {
+			return nil, err
+		}
 	}
-	if len(t.Model.Vocab) == 0 {
-		return nil, fmt.Errorf("model.vocab is empty")
+	return &t, t.readModel()
+}
+
+func (t *tokenizerJSON) readModel() error {
+	var m struct {
+		Type    string           `json:"type"`
+		Dropout *float64         `json:"dropout"`
+		Vocab   map[string]int64 `json:"vocab"`
 	}
-	if t.Model.Dropout != nil && *t.Model.Dropout != 0 {
-		return nil, fmt.Errorf("model.dropout is %g: encoding would be random", *t.Model.Dropout)
+	if err := json.Unmarshal(orNull(t.Model), &m); err != nil {
+		return fmt.Errorf("model: %w", err)
 	}
-	if t.Decoder.Type != "ByteLevel" {
-		return nil, fmt.Errorf("decoder is %q, want ByteLevel", t.Decoder.Type)
+	if m.Type != "BPE" {
+		return fmt.Errorf("model is %q, want BPE", m.Type)
 	}
-	if err := t.Normalizer.check("normalizer", []string{"", "NFC", "NFD", "NFKC", "NFKD", "Sequence"}); err != nil {
-		return nil, err
+	if len(m.Vocab) == 0 {
+		return fmt.Errorf("model.vocab is empty")
 	}
-	if err := t.PreTokenizer.check("pre_tokenizer", []string{"ByteLevel", "Split", "Digits", "Sequence"}); err != nil {
-		return nil, err
+	if m.Dropout != nil && *m.Dropout != 0 {
+		return fmt.Errorf("model.dropout is %g: encoding would be random", *m.Dropout)
 	}
-	return &t, nil
+	t.vocab = m.Vocab
+	return nil
+}
+
+// plain returns the tokenizer.json that the native library gets: byte-pair encoding alone. Added tokens are found by us
+// (encode.go); truncation and padding would change ids behind our back.
+func (t *tokenizerJSON) plain() []byte {
+	return slices.Concat([]byte(`{"version":"1.0","added_tokens":[],"normalizer":`), nulNormalizer(orNull(t.Normalizer)),
+		[]byte(`,"pre_tokenizer":`), orNull(t.PreTokenizer), []byte(`,"decoder":`), t.Decoder, []byte(`,"model":`), t.Model, []byte("}"))
+}
+
+func orNull(part json.RawMessage) json.RawMessage {
+	if part == nil {
+		return json.RawMessage("null")
+	}
+	return part
 }
 
 func (s step) check(what string, known []string) error {
