@@ -2,7 +2,7 @@
 
 package kernels
 
-// rows rows of x (even, at most 32) against 6 rows of w. Strides are in bytes; a group is 64 bytes of a row.
+// rows rows of x (even, at most 64) against 6 rows of w. Strides are in bytes; a group is 64 bytes of a row.
 //
 //go:noescape
 func dotsBF16PanelAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
@@ -17,7 +17,7 @@ func dotsBF16TileAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int,
 //go:noescape
 func dotsBF16RowAVX2(out *float32, x *byte, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
 
-// rows rows of x (even, at most 32) against 6 rows of w. Strides are in bytes; a group is 64 bytes of a row.
+// rows rows of x (even, at most 64) against 6 rows of w. Strides are in bytes; a group is 64 bytes of a row.
 //
 //go:noescape
 func dotsF32PanelAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)

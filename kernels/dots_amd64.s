@@ -4,103 +4,122 @@
 
 // func dotsBF16PanelAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
 // Requires: AVX, AVX2, FMA3, SSE
-TEXT ·dotsBF16PanelAVX2(SB), $24640-64
+TEXT ·dotsBF16PanelAVX2(SB), $36936-64
 	LEAQ    63(SP), AX
 	ANDQ    $-64, AX
-	MOVQ    x+16(FP), BX
-	MOVQ    ldx+24(FP), SI
-	MOVQ    w+32(FP), DI
-	MOVQ    ldw+40(FP), R8
-	MOVQ    groups+56(FP), R9
-	XORQ    DX, DX
+	MOVQ    ldx+24(FP), R9
+	MOVQ    out+0(FP), CX
+	MOVQ    CX, 36928(SP)
+	XORQ    BX, BX
 	VMOVDQU highX8<>+0(SB), Y15
 
 block:
-	LEAQ (DI)(R8*2), CX
-	ADDQ R8, CX
-	MOVQ R9, R10
-	CMPQ R10, $0x10
+	MOVQ groups+56(FP), R10
+	MOVQ BX, CX
+	SHRQ $0x06, CX
+	SUBQ CX, R10
+	MOVQ R10, SI
+	CMPQ SI, $0x10
 	JLE  short
-	MOVQ $0x00000010, R10
+	MOVQ $0x00000010, SI
 
 short:
-	MOVQ AX, R13
-	MOVQ R10, R11
+	SUBQ SI, R10
+	MOVQ w+32(FP), DX
+	MOVQ ldw+40(FP), DI
+	ADDQ BX, DX
+	LEAQ (DX)(DI*2), R8
+	ADDQ DI, R8
+	MOVQ AX, R11
+	MOVQ SI, CX
 
 pack1:
-	VMOVDQU (DI), Y0
+	VMOVDQU (DX), Y0
 	VPAND   Y0, Y15, Y6
 	VPSLLD  $0x10, Y0, Y0
-	VMOVUPS Y6, (R13)
-	VMOVUPS Y0, 192(R13)
-	VMOVDQU (DI)(R8*1), Y1
+	VMOVUPS Y6, (R11)
+	VMOVUPS Y0, 192(R11)
+	VMOVDQU (DX)(DI*1), Y1
 	VPAND   Y1, Y15, Y7
 	VPSLLD  $0x10, Y1, Y1
-	VMOVUPS Y7, 32(R13)
-	VMOVUPS Y1, 224(R13)
-	VMOVDQU (DI)(R8*2), Y2
+	VMOVUPS Y7, 32(R11)
+	VMOVUPS Y1, 224(R11)
+	VMOVDQU (DX)(DI*2), Y2
 	VPAND   Y2, Y15, Y8
 	VPSLLD  $0x10, Y2, Y2
-	VMOVUPS Y8, 64(R13)
-	VMOVUPS Y2, 256(R13)
-	VMOVDQU (CX), Y3
+	VMOVUPS Y8, 64(R11)
+	VMOVUPS Y2, 256(R11)
+	VMOVDQU (R8), Y3
 	VPAND   Y3, Y15, Y9
 	VPSLLD  $0x10, Y3, Y3
-	VMOVUPS Y9, 96(R13)
-	VMOVUPS Y3, 288(R13)
-	VMOVDQU (CX)(R8*1), Y4
+	VMOVUPS Y9, 96(R11)
+	VMOVUPS Y3, 288(R11)
+	VMOVDQU (R8)(DI*1), Y4
 	VPAND   Y4, Y15, Y10
 	VPSLLD  $0x10, Y4, Y4
-	VMOVUPS Y10, 128(R13)
-	VMOVUPS Y4, 320(R13)
-	VMOVDQU (CX)(R8*2), Y5
+	VMOVUPS Y10, 128(R11)
+	VMOVUPS Y4, 320(R11)
+	VMOVDQU (R8)(DI*2), Y5
 	VPAND   Y5, Y15, Y11
 	VPSLLD  $0x10, Y5, Y5
-	VMOVUPS Y11, 160(R13)
-	VMOVUPS Y5, 352(R13)
-	VMOVDQU 32(DI), Y0
+	VMOVUPS Y11, 160(R11)
+	VMOVUPS Y5, 352(R11)
+	VMOVDQU 32(DX), Y0
 	VPAND   Y0, Y15, Y6
 	VPSLLD  $0x10, Y0, Y0
-	VMOVUPS Y6, 384(R13)
-	VMOVUPS Y0, 576(R13)
-	VMOVDQU 32(DI)(R8*1), Y1
+	VMOVUPS Y6, 384(R11)
+	VMOVUPS Y0, 576(R11)
+	VMOVDQU 32(DX)(DI*1), Y1
 	VPAND   Y1, Y15, Y7
 	VPSLLD  $0x10, Y1, Y1
-	VMOVUPS Y7, 416(R13)
-	VMOVUPS Y1, 608(R13)
-	VMOVDQU 32(DI)(R8*2), Y2
+	VMOVUPS Y7, 416(R11)
+	VMOVUPS Y1, 608(R11)
+	VMOVDQU 32(DX)(DI*2), Y2
 	VPAND   Y2, Y15, Y8
 	VPSLLD  $0x10, Y2, Y2
-	VMOVUPS Y8, 448(R13)
-	VMOVUPS Y2, 640(R13)
-	VMOVDQU 32(CX), Y3
+	VMOVUPS Y8, 448(R11)
+	VMOVUPS Y2, 640(R11)
+	VMOVDQU 32(R8), Y3
 	VPAND   Y3, Y15, Y9
 	VPSLLD  $0x10, Y3, Y3
-	VMOVUPS Y9, 480(R13)
-	VMOVUPS Y3, 672(R13)
-	VMOVDQU 32(CX)(R8*1), Y4
+	VMOVUPS Y9, 480(R11)
+	VMOVUPS Y3, 672(R11)
+	VMOVDQU 32(R8)(DI*1), Y4
 	VPAND   Y4, Y15, Y10
 	VPSLLD  $0x10, Y4, Y4
-	VMOVUPS Y10, 512(R13)
-	VMOVUPS Y4, 704(R13)
-	VMOVDQU 32(CX)(R8*2), Y5
+	VMOVUPS Y10, 512(R11)
+	VMOVUPS Y4, 704(R11)
+	VMOVDQU 32(R8)(DI*2), Y5
 	VPAND   Y5, Y15, Y11
 	VPSLLD  $0x10, Y5, Y5
-	VMOVUPS Y11, 544(R13)
-	VMOVUPS Y5, 736(R13)
-	ADDQ    $0x40, DI
-	ADDQ    $0x40, CX
-	ADDQ    $0x00000300, R13
-	DECQ    R11
+	VMOVUPS Y11, 544(R11)
+	VMOVUPS Y5, 736(R11)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000300, R11
+	DECQ    CX
 	JNZ     pack1
-	LDMXCSR mxcsrFlushX1<>+0(SB)
+	MOVQ    x+16(FP), DX
+	ADDQ    BX, DX
+	MOVQ    rows+48(FP), DI
+	SHRQ    $0x01, DI
 	LEAQ    12288(AX), CX
-	MOVQ    rows+48(FP), R11
-	SHRQ    $0x01, R11
-	MOVQ    BX, R14
 
-tile:
-	TESTQ   DX, DX
+batch:
+	MOVQ  DI, R8
+	TESTQ R10, R10
+	JNZ   whole
+	CMPQ  R8, $0x08
+	JLE   whole
+	MOVQ  $0x00000008, R8
+
+whole:
+	SUBQ    R8, DI
+	LDMXCSR mxcsrFlushX1<>+0(SB)
+	MOVQ    R8, R11
+
+tile2:
+	TESTQ   BX, BX
 	JZ      zero0
 	VMOVUPS (CX), Y0
 	VMOVUPS 64(CX), Y1
@@ -131,13 +150,13 @@ zero0:
 	VXORPS Y11, Y11, Y11
 
 ready0:
-	MOVQ R14, R12
+	MOVQ DX, R12
 	MOVQ AX, R13
-	MOVQ R10, R15
+	MOVQ SI, R14
 
-group2:
+group3:
 	VPAND       (R12), Y15, Y13
-	VPAND       (R12)(SI*1), Y15, Y14
+	VPAND       (R12)(R9*1), Y15, Y14
 	VMOVUPS     (R13), Y12
 	VFMADD231PS Y12, Y13, Y0
 	VFMADD231PS Y12, Y14, Y6
@@ -157,7 +176,7 @@ group2:
 	VFMADD231PS Y12, Y13, Y5
 	VFMADD231PS Y12, Y14, Y11
 	VMOVDQU     (R12), Y13
-	VMOVDQU     (R12)(SI*1), Y14
+	VMOVDQU     (R12)(R9*1), Y14
 	VPSLLD      $0x10, Y13, Y13
 	VPSLLD      $0x10, Y14, Y14
 	VMOVUPS     192(R13), Y12
@@ -180,8 +199,8 @@ group2:
 	VFMADD231PS Y12, Y14, Y11
 	ADDQ        $0x40, R12
 	ADDQ        $0x00000300, R13
-	DECQ        R15
-	JNZ         group2
+	DECQ        R14
+	JNZ         group3
 	VMOVUPS     Y0, (CX)
 	VMOVUPS     Y1, 64(CX)
 	VMOVUPS     Y2, 128(CX)
@@ -194,7 +213,7 @@ group2:
 	VMOVUPS     Y9, 576(CX)
 	VMOVUPS     Y10, 640(CX)
 	VMOVUPS     Y11, 704(CX)
-	TESTQ       DX, DX
+	TESTQ       BX, BX
 	JZ          zero1
 	VMOVUPS     32(CX), Y0
 	VMOVUPS     96(CX), Y1
@@ -225,13 +244,13 @@ zero1:
 	VXORPS Y11, Y11, Y11
 
 ready1:
-	MOVQ R14, R12
+	MOVQ DX, R12
 	MOVQ AX, R13
-	MOVQ R10, R15
+	MOVQ SI, R14
 
-group3:
+group4:
 	VPAND       32(R12), Y15, Y13
-	VPAND       32(R12)(SI*1), Y15, Y14
+	VPAND       32(R12)(R9*1), Y15, Y14
 	VMOVUPS     384(R13), Y12
 	VFMADD231PS Y12, Y13, Y0
 	VFMADD231PS Y12, Y14, Y6
@@ -251,7 +270,7 @@ group3:
 	VFMADD231PS Y12, Y13, Y5
 	VFMADD231PS Y12, Y14, Y11
 	VMOVDQU     32(R12), Y13
-	VMOVDQU     32(R12)(SI*1), Y14
+	VMOVDQU     32(R12)(R9*1), Y14
 	VPSLLD      $0x10, Y13, Y13
 	VPSLLD      $0x10, Y14, Y14
 	VMOVUPS     576(R13), Y12
@@ -274,8 +293,8 @@ group3:
 	VFMADD231PS Y12, Y14, Y11
 	ADDQ        $0x40, R12
 	ADDQ        $0x00000300, R13
-	DECQ        R15
-	JNZ         group3
+	DECQ        R14
+	JNZ         group4
 	VMOVUPS     Y0, 32(CX)
 	VMOVUPS     Y1, 96(CX)
 	VMOVUPS     Y2, 160(CX)
@@ -289,22 +308,18 @@ group3:
 	VMOVUPS     Y10, 672(CX)
 	VMOVUPS     Y11, 736(CX)
 	ADDQ        $0x00000300, CX
-	LEAQ        (R14)(SI*2), R14
+	LEAQ        (DX)(R9*2), DX
 	DECQ        R11
-	JNZ         tile
+	JNZ         tile2
 	LDMXCSR     mxcsrX1<>+0(SB)
-	MOVQ        R10, DX
-	SHLQ        $0x06, DX
-	ADDQ        DX, BX
-	SUBQ        R10, R9
-	JNZ         block
-	LEAQ        12288(AX), CX
-	MOVQ        out+0(FP), AX
-	MOVQ        ldo+8(FP), DX
-	MOVQ        rows+48(FP), R11
-	SHRQ        $0x01, R11
+	TESTQ       R10, R10
+	JNZ         more
+	MOVQ        ldo+8(FP), R12
+	IMUL3Q      $0x00000300, R8, R11
+	SUBQ        R11, CX
+	MOVQ        36928(SP), R11
 
-fold4:
+fold5:
 	VMOVUPS      (CX), Y0
 	VADDPS       32(CX), Y0, Y0
 	VMOVUPS      64(CX), Y1
@@ -329,32 +344,32 @@ fold4:
 	VADDPS       672(CX), Y10, Y10
 	VMOVUPS      704(CX), Y11
 	VADDPS       736(CX), Y11, Y11
-	VPERM2F128   $0x20, Y6, Y0, Y12
-	VPERM2F128   $0x31, Y6, Y0, Y14
+	VBLENDPS     $0xf0, Y6, Y0, Y12
+	VPERM2F128   $0x21, Y6, Y0, Y14
 	VADDPS       Y12, Y14, Y0
-	VPERM2F128   $0x20, Y7, Y1, Y12
-	VPERM2F128   $0x31, Y7, Y1, Y14
+	VBLENDPS     $0xf0, Y7, Y1, Y12
+	VPERM2F128   $0x21, Y7, Y1, Y14
 	VADDPS       Y12, Y14, Y1
-	VPERM2F128   $0x20, Y8, Y2, Y12
-	VPERM2F128   $0x31, Y8, Y2, Y14
+	VBLENDPS     $0xf0, Y8, Y2, Y12
+	VPERM2F128   $0x21, Y8, Y2, Y14
 	VADDPS       Y12, Y14, Y2
-	VPERM2F128   $0x20, Y9, Y3, Y12
-	VPERM2F128   $0x31, Y9, Y3, Y14
+	VBLENDPS     $0xf0, Y9, Y3, Y12
+	VPERM2F128   $0x21, Y9, Y3, Y14
 	VADDPS       Y12, Y14, Y3
-	VPERM2F128   $0x20, Y10, Y4, Y12
-	VPERM2F128   $0x31, Y10, Y4, Y14
+	VBLENDPS     $0xf0, Y10, Y4, Y12
+	VPERM2F128   $0x21, Y10, Y4, Y14
 	VADDPS       Y12, Y14, Y4
-	VPERM2F128   $0x20, Y11, Y5, Y12
-	VPERM2F128   $0x31, Y11, Y5, Y14
+	VBLENDPS     $0xf0, Y11, Y5, Y12
+	VPERM2F128   $0x21, Y11, Y5, Y14
 	VADDPS       Y12, Y14, Y5
-	VUNPCKLPD    Y1, Y0, Y12
-	VUNPCKHPD    Y1, Y0, Y14
+	VBLENDPD     $0x0a, Y1, Y0, Y12
+	VSHUFPD      $0x05, Y1, Y0, Y14
 	VADDPS       Y12, Y14, Y0
-	VUNPCKLPD    Y3, Y2, Y12
-	VUNPCKHPD    Y3, Y2, Y14
+	VBLENDPD     $0x0a, Y3, Y2, Y12
+	VSHUFPD      $0x05, Y3, Y2, Y14
 	VADDPS       Y12, Y14, Y2
-	VUNPCKLPD    Y5, Y4, Y12
-	VUNPCKHPD    Y5, Y4, Y14
+	VBLENDPD     $0x0a, Y5, Y4, Y12
+	VSHUFPD      $0x05, Y5, Y4, Y14
 	VADDPS       Y12, Y14, Y4
 	VSHUFPS      $0x88, Y2, Y0, Y12
 	VSHUFPS      $0xdd, Y2, Y0, Y14
@@ -362,17 +377,31 @@ fold4:
 	VSHUFPS      $0x88, Y4, Y4, Y12
 	VSHUFPS      $0xdd, Y4, Y4, Y14
 	VADDPS       Y12, Y14, Y1
-	VMOVUPS      X0, (AX)
-	VMOVLPS      X1, 16(AX)
-	VEXTRACTF128 $0x01, Y0, (AX)(DX*1)
+	VMOVUPS      X0, (R11)
+	VMOVLPS      X1, 16(R11)
+	VEXTRACTF128 $0x01, Y0, (R11)(R12*1)
 	VEXTRACTF128 $0x01, Y1, X1
-	VMOVLPS      X1, 16(AX)(DX*1)
+	VMOVLPS      X1, 16(R11)(R12*1)
 	ADDQ         $0x00000300, CX
-	LEAQ         (AX)(DX*2), AX
-	DECQ         R11
-	JNZ          fold4
+	LEAQ         (R11)(R12*2), R11
+	DECQ         R8
+	JNZ          fold5
+	MOVQ         R11, 36928(SP)
+	TESTQ        BX, BX
+	JNZ          keep
+	LEAQ         12288(AX), CX
+
+keep:
+	TESTQ DI, DI
+	JNZ   batch
 	VZEROUPPER
 	RET
+
+more:
+	MOVQ SI, R11
+	SHLQ $0x06, R11
+	ADDQ R11, BX
+	JMP  block
 
 DATA highX8<>+0(SB)/4, $0xffff0000
 DATA highX8<>+4(SB)/4, $0xffff0000
@@ -443,7 +472,7 @@ ready0:
 	ADDQ DI, R12
 	MOVQ groups+64(FP), R13
 
-group5:
+group6:
 	VPAND       (R14), Y13, Y14
 	VPAND       (R14)(BX*1), Y13, Y15
 	VPAND       (R11), Y13, Y12
@@ -496,7 +525,7 @@ group5:
 	ADDQ        $0x40, R11
 	ADDQ        $0x40, R12
 	DECQ        R13
-	JNZ         group5
+	JNZ         group6
 	VMOVUPS     Y0, (SP)
 	VMOVUPS     Y1, 32(SP)
 	VMOVUPS     Y2, 64(SP)
@@ -546,7 +575,7 @@ ready1:
 	ADDQ DI, R12
 	MOVQ groups+64(FP), R13
 
-group6:
+group7:
 	VPAND        32(R14), Y13, Y14
 	VPAND        32(R14)(BX*1), Y13, Y15
 	VPAND        32(R11), Y13, Y12
@@ -599,7 +628,7 @@ group6:
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
 	DECQ         R13
-	JNZ          group6
+	JNZ          group7
 	LDMXCSR      mxcsrX1<>+0(SB)
 	TESTQ        $0x00000002, R10
 	JNZ          spill
@@ -615,32 +644,32 @@ group6:
 	VADDPS       288(SP), Y9, Y9
 	VADDPS       320(SP), Y10, Y10
 	VADDPS       352(SP), Y11, Y11
-	VPERM2F128   $0x20, Y6, Y0, Y12
-	VPERM2F128   $0x31, Y6, Y0, Y14
+	VBLENDPS     $0xf0, Y6, Y0, Y12
+	VPERM2F128   $0x21, Y6, Y0, Y14
 	VADDPS       Y12, Y14, Y0
-	VPERM2F128   $0x20, Y7, Y1, Y12
-	VPERM2F128   $0x31, Y7, Y1, Y14
+	VBLENDPS     $0xf0, Y7, Y1, Y12
+	VPERM2F128   $0x21, Y7, Y1, Y14
 	VADDPS       Y12, Y14, Y1
-	VPERM2F128   $0x20, Y8, Y2, Y12
-	VPERM2F128   $0x31, Y8, Y2, Y14
+	VBLENDPS     $0xf0, Y8, Y2, Y12
+	VPERM2F128   $0x21, Y8, Y2, Y14
 	VADDPS       Y12, Y14, Y2
-	VPERM2F128   $0x20, Y9, Y3, Y12
-	VPERM2F128   $0x31, Y9, Y3, Y14
+	VBLENDPS     $0xf0, Y9, Y3, Y12
+	VPERM2F128   $0x21, Y9, Y3, Y14
 	VADDPS       Y12, Y14, Y3
-	VPERM2F128   $0x20, Y10, Y4, Y12
-	VPERM2F128   $0x31, Y10, Y4, Y14
+	VBLENDPS     $0xf0, Y10, Y4, Y12
+	VPERM2F128   $0x21, Y10, Y4, Y14
 	VADDPS       Y12, Y14, Y4
-	VPERM2F128   $0x20, Y11, Y5, Y12
-	VPERM2F128   $0x31, Y11, Y5, Y14
+	VBLENDPS     $0xf0, Y11, Y5, Y12
+	VPERM2F128   $0x21, Y11, Y5, Y14
 	VADDPS       Y12, Y14, Y5
-	VUNPCKLPD    Y1, Y0, Y12
-	VUNPCKHPD    Y1, Y0, Y14
+	VBLENDPD     $0x0a, Y1, Y0, Y12
+	VSHUFPD      $0x05, Y1, Y0, Y14
 	VADDPS       Y12, Y14, Y0
-	VUNPCKLPD    Y3, Y2, Y12
-	VUNPCKHPD    Y3, Y2, Y14
+	VBLENDPD     $0x0a, Y3, Y2, Y12
+	VSHUFPD      $0x05, Y3, Y2, Y14
 	VADDPS       Y12, Y14, Y2
-	VUNPCKLPD    Y5, Y4, Y12
-	VUNPCKHPD    Y5, Y4, Y14
+	VBLENDPD     $0x0a, Y5, Y4, Y12
+	VSHUFPD      $0x05, Y5, Y4, Y14
 	VADDPS       Y12, Y14, Y4
 	VSHUFPS      $0x88, Y2, Y0, Y12
 	VSHUFPS      $0xdd, Y2, Y0, Y14
@@ -747,7 +776,7 @@ fourready:
 	LEAQ (DX)(BX*4), R11
 	MOVQ groups+48(FP), R12
 
-fourgroup7:
+fourgroup8:
 	PREFETCHT0   (R11)
 	PREFETCHT0   (R11)(BX*1)
 	PREFETCHT0   (R11)(BX*2)
@@ -802,7 +831,7 @@ fourgroup7:
 	ADDQ         $0x40, R9
 	ADDQ         $0x40, R10
 	DECQ         R12
-	JNZ          fourgroup7
+	JNZ          fourgroup8
 	LDMXCSR      mxcsrX1<>+0(SB)
 	TESTQ        $0x00000002, R8
 	JNZ          fourspill
@@ -870,7 +899,7 @@ oneready:
 	LEAQ (DX)(BX*4), R11
 	MOVQ groups+48(FP), R12
 
-onegroup8:
+onegroup9:
 	VPAND        (R9), Y13, Y14
 	VMOVDQU      (R9), Y15
 	VPSLLD       $0x10, Y15, Y15
@@ -890,7 +919,7 @@ onegroup8:
 	ADDQ         $0x40, R9
 	ADDQ         $0x40, R10
 	DECQ         R12
-	JNZ          onegroup8
+	JNZ          onegroup9
 	LDMXCSR      mxcsrX1<>+0(SB)
 	TESTQ        $0x00000002, R8
 	JNZ          onespill
@@ -921,65 +950,84 @@ done:
 
 // func dotsF32PanelAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
 // Requires: AVX, FMA3
-TEXT ·dotsF32PanelAVX2(SB), $24640-64
+TEXT ·dotsF32PanelAVX2(SB), $36936-64
 	LEAQ 63(SP), AX
 	ANDQ $-64, AX
-	MOVQ x+16(FP), BX
-	MOVQ ldx+24(FP), SI
-	MOVQ w+32(FP), DI
-	MOVQ ldw+40(FP), R8
-	MOVQ groups+56(FP), R9
-	XORQ DX, DX
+	MOVQ ldx+24(FP), R9
+	MOVQ out+0(FP), CX
+	MOVQ CX, 36928(SP)
+	XORQ BX, BX
 
 block:
-	LEAQ (DI)(R8*2), CX
-	ADDQ R8, CX
-	MOVQ R9, R10
-	CMPQ R10, $0x20
+	MOVQ groups+56(FP), R10
+	MOVQ BX, CX
+	SHRQ $0x06, CX
+	SUBQ CX, R10
+	MOVQ R10, SI
+	CMPQ SI, $0x20
 	JLE  short
-	MOVQ $0x00000020, R10
+	MOVQ $0x00000020, SI
 
 short:
-	MOVQ AX, R13
-	MOVQ R10, R11
+	SUBQ SI, R10
+	MOVQ w+32(FP), DX
+	MOVQ ldw+40(FP), DI
+	ADDQ BX, DX
+	LEAQ (DX)(DI*2), R8
+	ADDQ DI, R8
+	MOVQ AX, R11
+	MOVQ SI, CX
 
-pack9:
-	VMOVUPS (DI), Y0
-	VMOVUPS Y0, (R13)
-	VMOVUPS (DI)(R8*1), Y1
-	VMOVUPS Y1, 32(R13)
-	VMOVUPS (DI)(R8*2), Y2
-	VMOVUPS Y2, 64(R13)
-	VMOVUPS (CX), Y3
-	VMOVUPS Y3, 96(R13)
-	VMOVUPS (CX)(R8*1), Y4
-	VMOVUPS Y4, 128(R13)
-	VMOVUPS (CX)(R8*2), Y5
-	VMOVUPS Y5, 160(R13)
-	VMOVUPS 32(DI), Y0
-	VMOVUPS Y0, 192(R13)
-	VMOVUPS 32(DI)(R8*1), Y1
-	VMOVUPS Y1, 224(R13)
-	VMOVUPS 32(DI)(R8*2), Y2
-	VMOVUPS Y2, 256(R13)
-	VMOVUPS 32(CX), Y3
-	VMOVUPS Y3, 288(R13)
-	VMOVUPS 32(CX)(R8*1), Y4
-	VMOVUPS Y4, 320(R13)
-	VMOVUPS 32(CX)(R8*2), Y5
-	VMOVUPS Y5, 352(R13)
-	ADDQ    $0x40, DI
-	ADDQ    $0x40, CX
-	ADDQ    $0x00000180, R13
-	DECQ    R11
-	JNZ     pack9
+pack10:
+	VMOVUPS (DX), Y0
+	VMOVUPS Y0, (R11)
+	VMOVUPS (DX)(DI*1), Y1
+	VMOVUPS Y1, 32(R11)
+	VMOVUPS (DX)(DI*2), Y2
+	VMOVUPS Y2, 64(R11)
+	VMOVUPS (R8), Y3
+	VMOVUPS Y3, 96(R11)
+	VMOVUPS (R8)(DI*1), Y4
+	VMOVUPS Y4, 128(R11)
+	VMOVUPS (R8)(DI*2), Y5
+	VMOVUPS Y5, 160(R11)
+	VMOVUPS 32(DX), Y0
+	VMOVUPS Y0, 192(R11)
+	VMOVUPS 32(DX)(DI*1), Y1
+	VMOVUPS Y1, 224(R11)
+	VMOVUPS 32(DX)(DI*2), Y2
+	VMOVUPS Y2, 256(R11)
+	VMOVUPS 32(R8), Y3
+	VMOVUPS Y3, 288(R11)
+	VMOVUPS 32(R8)(DI*1), Y4
+	VMOVUPS Y4, 320(R11)
+	VMOVUPS 32(R8)(DI*2), Y5
+	VMOVUPS Y5, 352(R11)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, R8
+	ADDQ    $0x00000180, R11
+	DECQ    CX
+	JNZ     pack10
+	MOVQ    x+16(FP), DX
+	ADDQ    BX, DX
+	MOVQ    rows+48(FP), DI
+	SHRQ    $0x01, DI
 	LEAQ    12288(AX), CX
-	MOVQ    rows+48(FP), R11
-	SHRQ    $0x01, R11
-	MOVQ    BX, R14
 
-tile:
-	TESTQ   DX, DX
+batch:
+	MOVQ  DI, R8
+	TESTQ R10, R10
+	JNZ   whole
+	CMPQ  R8, $0x08
+	JLE   whole
+	MOVQ  $0x00000008, R8
+
+whole:
+	SUBQ R8, DI
+	MOVQ R8, R11
+
+tile11:
+	TESTQ   BX, BX
 	JZ      zero0
 	VMOVUPS (CX), Y0
 	VMOVUPS 64(CX), Y1
@@ -1010,13 +1058,13 @@ zero0:
 	VXORPS Y11, Y11, Y11
 
 ready0:
-	MOVQ R14, R12
+	MOVQ DX, R12
 	MOVQ AX, R13
-	MOVQ R10, R15
+	MOVQ SI, R14
 
-group10:
+group12:
 	VMOVUPS     (R12), Y13
-	VMOVUPS     (R12)(SI*1), Y14
+	VMOVUPS     (R12)(R9*1), Y14
 	VMOVUPS     (R13), Y12
 	VFMADD231PS Y12, Y13, Y0
 	VFMADD231PS Y12, Y14, Y6
@@ -1037,8 +1085,8 @@ group10:
 	VFMADD231PS Y12, Y14, Y11
 	ADDQ        $0x40, R12
 	ADDQ        $0x00000180, R13
-	DECQ        R15
-	JNZ         group10
+	DECQ        R14
+	JNZ         group12
 	VMOVUPS     Y0, (CX)
 	VMOVUPS     Y1, 64(CX)
 	VMOVUPS     Y2, 128(CX)
@@ -1051,7 +1099,7 @@ group10:
 	VMOVUPS     Y9, 576(CX)
 	VMOVUPS     Y10, 640(CX)
 	VMOVUPS     Y11, 704(CX)
-	TESTQ       DX, DX
+	TESTQ       BX, BX
 	JZ          zero1
 	VMOVUPS     32(CX), Y0
 	VMOVUPS     96(CX), Y1
@@ -1082,13 +1130,13 @@ zero1:
 	VXORPS Y11, Y11, Y11
 
 ready1:
-	MOVQ R14, R12
+	MOVQ DX, R12
 	MOVQ AX, R13
-	MOVQ R10, R15
+	MOVQ SI, R14
 
-group11:
+group13:
 	VMOVUPS     32(R12), Y13
-	VMOVUPS     32(R12)(SI*1), Y14
+	VMOVUPS     32(R12)(R9*1), Y14
 	VMOVUPS     192(R13), Y12
 	VFMADD231PS Y12, Y13, Y0
 	VFMADD231PS Y12, Y14, Y6
@@ -1109,8 +1157,8 @@ group11:
 	VFMADD231PS Y12, Y14, Y11
 	ADDQ        $0x40, R12
 	ADDQ        $0x00000180, R13
-	DECQ        R15
-	JNZ         group11
+	DECQ        R14
+	JNZ         group13
 	VMOVUPS     Y0, 32(CX)
 	VMOVUPS     Y1, 96(CX)
 	VMOVUPS     Y2, 160(CX)
@@ -1124,21 +1172,17 @@ group11:
 	VMOVUPS     Y10, 672(CX)
 	VMOVUPS     Y11, 736(CX)
 	ADDQ        $0x00000300, CX
-	LEAQ        (R14)(SI*2), R14
+	LEAQ        (DX)(R9*2), DX
 	DECQ        R11
-	JNZ         tile
-	MOVQ        R10, DX
-	SHLQ        $0x06, DX
-	ADDQ        DX, BX
-	SUBQ        R10, R9
-	JNZ         block
-	LEAQ        12288(AX), CX
-	MOVQ        out+0(FP), AX
-	MOVQ        ldo+8(FP), DX
-	MOVQ        rows+48(FP), R11
-	SHRQ        $0x01, R11
+	JNZ         tile11
+	TESTQ       R10, R10
+	JNZ         more
+	MOVQ        ldo+8(FP), R12
+	IMUL3Q      $0x00000300, R8, R11
+	SUBQ        R11, CX
+	MOVQ        36928(SP), R11
 
-fold12:
+fold14:
 	VMOVUPS      (CX), Y0
 	VADDPS       32(CX), Y0, Y0
 	VMOVUPS      64(CX), Y1
@@ -1163,32 +1207,32 @@ fold12:
 	VADDPS       672(CX), Y10, Y10
 	VMOVUPS      704(CX), Y11
 	VADDPS       736(CX), Y11, Y11
-	VPERM2F128   $0x20, Y6, Y0, Y12
-	VPERM2F128   $0x31, Y6, Y0, Y14
+	VBLENDPS     $0xf0, Y6, Y0, Y12
+	VPERM2F128   $0x21, Y6, Y0, Y14
 	VADDPS       Y12, Y14, Y0
-	VPERM2F128   $0x20, Y7, Y1, Y12
-	VPERM2F128   $0x31, Y7, Y1, Y14
+	VBLENDPS     $0xf0, Y7, Y1, Y12
+	VPERM2F128   $0x21, Y7, Y1, Y14
 	VADDPS       Y12, Y14, Y1
-	VPERM2F128   $0x20, Y8, Y2, Y12
-	VPERM2F128   $0x31, Y8, Y2, Y14
+	VBLENDPS     $0xf0, Y8, Y2, Y12
+	VPERM2F128   $0x21, Y8, Y2, Y14
 	VADDPS       Y12, Y14, Y2
-	VPERM2F128   $0x20, Y9, Y3, Y12
-	VPERM2F128   $0x31, Y9, Y3, Y14
+	VBLENDPS     $0xf0, Y9, Y3, Y12
+	VPERM2F128   $0x21, Y9, Y3, Y14
 	VADDPS       Y12, Y14, Y3
-	VPERM2F128   $0x20, Y10, Y4, Y12
-	VPERM2F128   $0x31, Y10, Y4, Y14
+	VBLENDPS     $0xf0, Y10, Y4, Y12
+	VPERM2F128   $0x21, Y10, Y4, Y14
 	VADDPS       Y12, Y14, Y4
-	VPERM2F128   $0x20, Y11, Y5, Y12
-	VPERM2F128   $0x31, Y11, Y5, Y14
+	VBLENDPS     $0xf0, Y11, Y5, Y12
+	VPERM2F128   $0x21, Y11, Y5, Y14
 	VADDPS       Y12, Y14, Y5
-	VUNPCKLPD    Y1, Y0, Y12
-	VUNPCKHPD    Y1, Y0, Y14
+	VBLENDPD     $0x0a, Y1, Y0, Y12
+	VSHUFPD      $0x05, Y1, Y0, Y14
 	VADDPS       Y12, Y14, Y0
-	VUNPCKLPD    Y3, Y2, Y12
-	VUNPCKHPD    Y3, Y2, Y14
+	VBLENDPD     $0x0a, Y3, Y2, Y12
+	VSHUFPD      $0x05, Y3, Y2, Y14
 	VADDPS       Y12, Y14, Y2
-	VUNPCKLPD    Y5, Y4, Y12
-	VUNPCKHPD    Y5, Y4, Y14
+	VBLENDPD     $0x0a, Y5, Y4, Y12
+	VSHUFPD      $0x05, Y5, Y4, Y14
 	VADDPS       Y12, Y14, Y4
 	VSHUFPS      $0x88, Y2, Y0, Y12
 	VSHUFPS      $0xdd, Y2, Y0, Y14
@@ -1196,17 +1240,31 @@ fold12:
 	VSHUFPS      $0x88, Y4, Y4, Y12
 	VSHUFPS      $0xdd, Y4, Y4, Y14
 	VADDPS       Y12, Y14, Y1
-	VMOVUPS      X0, (AX)
-	VMOVLPS      X1, 16(AX)
-	VEXTRACTF128 $0x01, Y0, (AX)(DX*1)
+	VMOVUPS      X0, (R11)
+	VMOVLPS      X1, 16(R11)
+	VEXTRACTF128 $0x01, Y0, (R11)(R12*1)
 	VEXTRACTF128 $0x01, Y1, X1
-	VMOVLPS      X1, 16(AX)(DX*1)
+	VMOVLPS      X1, 16(R11)(R12*1)
 	ADDQ         $0x00000300, CX
-	LEAQ         (AX)(DX*2), AX
-	DECQ         R11
-	JNZ          fold12
+	LEAQ         (R11)(R12*2), R11
+	DECQ         R8
+	JNZ          fold14
+	MOVQ         R11, 36928(SP)
+	TESTQ        BX, BX
+	JNZ          keep
+	LEAQ         12288(AX), CX
+
+keep:
+	TESTQ DI, DI
+	JNZ   batch
 	VZEROUPPER
 	RET
+
+more:
+	MOVQ SI, R11
+	SHLQ $0x06, R11
+	ADDQ R11, BX
+	JMP  block
 
 // func dotsF32TileAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, rows int, groups int, mode int)
 // Requires: AVX, FMA3
@@ -1259,7 +1317,7 @@ ready0:
 	ADDQ DI, R12
 	MOVQ groups+64(FP), R13
 
-group13:
+group15:
 	VMOVUPS     (R14), Y14
 	VMOVUPS     (R14)(BX*1), Y15
 	VMOVUPS     (R11), Y12
@@ -1284,7 +1342,7 @@ group13:
 	ADDQ        $0x40, R11
 	ADDQ        $0x40, R12
 	DECQ        R13
-	JNZ         group13
+	JNZ         group15
 	VMOVUPS     Y0, (SP)
 	VMOVUPS     Y1, 32(SP)
 	VMOVUPS     Y2, 64(SP)
@@ -1334,7 +1392,7 @@ ready1:
 	ADDQ DI, R12
 	MOVQ groups+64(FP), R13
 
-group14:
+group16:
 	VMOVUPS      32(R14), Y14
 	VMOVUPS      32(R14)(BX*1), Y15
 	VMOVUPS      32(R11), Y12
@@ -1359,7 +1417,7 @@ group14:
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
 	DECQ         R13
-	JNZ          group14
+	JNZ          group16
 	TESTQ        $0x00000002, R10
 	JNZ          spill
 	VADDPS       (SP), Y0, Y0
@@ -1374,32 +1432,32 @@ group14:
 	VADDPS       288(SP), Y9, Y9
 	VADDPS       320(SP), Y10, Y10
 	VADDPS       352(SP), Y11, Y11
-	VPERM2F128   $0x20, Y6, Y0, Y12
-	VPERM2F128   $0x31, Y6, Y0, Y14
+	VBLENDPS     $0xf0, Y6, Y0, Y12
+	VPERM2F128   $0x21, Y6, Y0, Y14
 	VADDPS       Y12, Y14, Y0
-	VPERM2F128   $0x20, Y7, Y1, Y12
-	VPERM2F128   $0x31, Y7, Y1, Y14
+	VBLENDPS     $0xf0, Y7, Y1, Y12
+	VPERM2F128   $0x21, Y7, Y1, Y14
 	VADDPS       Y12, Y14, Y1
-	VPERM2F128   $0x20, Y8, Y2, Y12
-	VPERM2F128   $0x31, Y8, Y2, Y14
+	VBLENDPS     $0xf0, Y8, Y2, Y12
+	VPERM2F128   $0x21, Y8, Y2, Y14
 	VADDPS       Y12, Y14, Y2
-	VPERM2F128   $0x20, Y9, Y3, Y12
-	VPERM2F128   $0x31, Y9, Y3, Y14
+	VBLENDPS     $0xf0, Y9, Y3, Y12
+	VPERM2F128   $0x21, Y9, Y3, Y14
 	VADDPS       Y12, Y14, Y3
-	VPERM2F128   $0x20, Y10, Y4, Y12
-	VPERM2F128   $0x31, Y10, Y4, Y14
+	VBLENDPS     $0xf0, Y10, Y4, Y12
+	VPERM2F128   $0x21, Y10, Y4, Y14
 	VADDPS       Y12, Y14, Y4
-	VPERM2F128   $0x20, Y11, Y5, Y12
-	VPERM2F128   $0x31, Y11, Y5, Y14
+	VBLENDPS     $0xf0, Y11, Y5, Y12
+	VPERM2F128   $0x21, Y11, Y5, Y14
 	VADDPS       Y12, Y14, Y5
-	VUNPCKLPD    Y1, Y0, Y12
-	VUNPCKHPD    Y1, Y0, Y14
+	VBLENDPD     $0x0a, Y1, Y0, Y12
+	VSHUFPD      $0x05, Y1, Y0, Y14
 	VADDPS       Y12, Y14, Y0
-	VUNPCKLPD    Y3, Y2, Y12
-	VUNPCKHPD    Y3, Y2, Y14
+	VBLENDPD     $0x0a, Y3, Y2, Y12
+	VSHUFPD      $0x05, Y3, Y2, Y14
 	VADDPS       Y12, Y14, Y2
-	VUNPCKLPD    Y5, Y4, Y12
-	VUNPCKHPD    Y5, Y4, Y14
+	VBLENDPD     $0x0a, Y5, Y4, Y12
+	VSHUFPD      $0x05, Y5, Y4, Y14
 	VADDPS       Y12, Y14, Y4
 	VSHUFPS      $0x88, Y2, Y0, Y12
 	VSHUFPS      $0xdd, Y2, Y0, Y14
@@ -1504,7 +1562,7 @@ fourready:
 	LEAQ (DX)(BX*4), R11
 	MOVQ groups+48(FP), R12
 
-fourgroup15:
+fourgroup17:
 	PREFETCHT0   (R11)
 	PREFETCHT0   (R11)(BX*1)
 	PREFETCHT0   (R11)(BX*2)
@@ -1523,7 +1581,7 @@ fourgroup15:
 	ADDQ         $0x40, R9
 	ADDQ         $0x40, R10
 	DECQ         R12
-	JNZ          fourgroup15
+	JNZ          fourgroup17
 	TESTQ        $0x00000002, R8
 	JNZ          fourspill
 	VADDPS       Y1, Y0, Y0
@@ -1589,7 +1647,7 @@ oneready:
 	LEAQ (DX)(BX*4), R11
 	MOVQ groups+48(FP), R12
 
-onegroup16:
+onegroup18:
 	VMOVUPS      (R9), Y14
 	VFMADD231PS  (R10), Y14, Y0
 	VMOVUPS      32(R9), Y14
@@ -1597,7 +1655,7 @@ onegroup16:
 	ADDQ         $0x40, R9
 	ADDQ         $0x40, R10
 	DECQ         R12
-	JNZ          onegroup16
+	JNZ          onegroup18
 	TESTQ        $0x00000002, R8
 	JNZ          onespill
 	VADDPS       Y1, Y0, Y0

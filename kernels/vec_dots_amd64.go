@@ -19,7 +19,7 @@ const (
 	dotsRows     = 64      // rows of x that w meets at a time: they stay in the second-level cache
 	dotsSpill    = 32      // likewise where lanes wait in memory
 	dotsTileCols = 6
-	panelRows    = 32 // the most that the panel loop takes
+	panelRows    = 64 // the most that the panel loop takes
 	panelMin     = 8  // rows for which it pays to copy w
 )
 

@@ -162,14 +162,14 @@ func (g *asm) dotsTileAVX2(t elem) {
 
 // fold12 folds the 8 lanes of y0 to y11: outputs 0 to 5 go to out, 6 to 11 to out+ldo.
 func (g *asm) fold12(out, ldo reg.Register) {
-	for i := range 6 { // the lower half is row 0, the upper row 1
-		g.VPERM2F128(Imm(0x20), y(6+i), y(i), y(12))
-		g.VPERM2F128(Imm(0x31), y(6+i), y(i), y(14))
+	for i := range 6 { // one half becomes row 0, the other row 1; a blend is cheaper than a second shuffle
+		g.VBLENDPS(Imm(0xf0), y(6+i), y(i), y(12))   // row 0's lanes 0 to 3, row 1's 4 to 7
+		g.VPERM2F128(Imm(0x21), y(6+i), y(i), y(14)) // row 0's lanes 4 to 7, row 1's 0 to 3
 		g.VADDPS(y(12), y(14), y(i))
 	}
 	for i := 0; i < 6; i += 2 {
-		g.VUNPCKLPD(y(i+1), y(i), y(12))
-		g.VUNPCKHPD(y(i+1), y(i), y(14))
+		g.VBLENDPD(Imm(0xa), y(i+1), y(i), y(12))
+		g.VSHUFPD(Imm(0x5), y(i+1), y(i), y(14))
 		g.VADDPS(y(12), y(14), y(i))
 	}
 	g.VSHUFPS(Imm(0x88), y(2), y(0), y(12))
@@ -188,66 +188,128 @@ func (g *asm) fold12(out, ldo reg.Register) {
 
 // What one call of dotsPanel holds on its stack.
 const (
-	panelRows  = 32  // of x
+	panelRows  = 64  // of x
 	panelBlock = 512 // k
+	panelBatch = 8   // tiles between changes of MXCSR, which drain the pipeline
+	packBytes  = 6 * 4 * panelBlock
+	tileBytes  = 12 * 64 // the lanes of a tile
 )
 
-// dotsPanelAVX2 computes up to 32 rows of x with 6 rows of w, which are copied to the stack 512 elements at a time as
-// float32, in the order that the loop reads them. Lanes wait on the stack too and are folded at the end, since changing
-// MXCSR drains the pipeline.
+// panel is the registers of dotsPanelAVX2 that live from block to block.
+type panel struct {
+	t            elem
+	packed       reg.Register // 6 rows of w as floats, then the lanes
+	lanes        reg.Register
+	x, ldx       reg.Register
+	done, n      reg.Register // bytes of a row before this block, groups in it
+	tiles, batch reg.Register
+	out          Mem
+}
+
+func (p *panel) group() (per, width int) { // groups of a block; bytes of a group of 6 rows once they are floats
+	if p.t == bf16 {
+		return 16, 6 * 128
+	}
+	return 32, 6 * 64
+}
+
+// dotsPanelAVX2 computes up to 64 rows of x with 6 rows of w. It copies those to the stack 512 elements at a time, as
+// float32 in the order that the loop reads them. Two rows of x are a tile; the 16 lanes of its 12 outputs do not fit the
+// registers, so k is walked twice, and they wait on the stack to be folded once subnormals are kept again.
 func (g *asm) dotsPanelAVX2(t elem) {
 	g.Function("dots" + string(t) + "PanelAVX2")
 	g.SignatureExpr("func(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows, groups int)")
-	g.Doc("rows rows of x (even, at most 32) against 6 rows of w. Strides are in bytes; a group is 64 bytes of a row.")
+	g.Doc("rows rows of x (even, at most 64) against 6 rows of w. Strides are in bytes; a group is 64 bytes of a row.")
 	g.Pragma("noescape")
-	const packed, lanes = 6 * 4 * panelBlock, panelRows / 2 * 12 * 64
-	frame := g.AllocLocal(packed + lanes + 64)
-	per := 16 // groups of a block, and bytes of a group of 6 rows once they are floats
-	width := 6 * 128
-	if t == f32 {
-		per, width = 32, 6*64
-	}
-	wp, lp, first := g.GP64(), g.GP64(), g.GP64()
-	g.LEAQ(frame.Offset(63), wp)
-	g.ANDQ(I32(-64), wp)
-	px, ldx, w, ldw := g.param("x"), g.param("ldx"), g.param("w"), g.param("ldw")
-	left := g.param("groups")
-	w3, n, tiles, xa, wa := g.GP64(), g.GP64(), g.GP64(), g.GP64(), g.GP64()
-	g.XORQ(first, first)
+	p := &panel{t: t, packed: g.GP64(), lanes: g.GP64(), x: g.GP64(), done: g.GP64(), n: g.GP64(), tiles: g.GP64(), batch: g.GP64()}
+	frame := g.AllocLocal(packBytes + panelRows/2*tileBytes + 64)
+	p.out = g.AllocLocal(8)
+	g.LEAQ(frame.Offset(63), p.packed)
+	g.ANDQ(I32(-64), p.packed)
+	p.ldx = g.param("ldx")
+	out := g.param("out")
+	g.MOVQ(out, p.out)
+	g.XORQ(p.done, p.done)
 	if t == bf16 {
 		g.VMOVDQU(g.u32("high", 8, 0xffff0000), y(15))
 	}
+
 	g.Label("block")
-	g.LEAQ(Mem{Base: w, Index: ldw, Scale: 2}, w3)
-	g.ADDQ(ldw, w3)
-	g.MOVQ(left, n)
-	g.CMPQ(n, Imm(uint64(per)))
-	g.JLE(LabelRef("short"))
-	g.MOVQ(U32(uint32(per)), n)
-	g.Label("short")
-	g.MOVQ(wp, wa)
-	g.MOVQ(n, tiles)
-	g.times(tiles, "pack", func() {
-		g.packGroup(t, w, w3, ldw, wa)
-		g.ADDQ(Imm(64), w)
-		g.ADDQ(Imm(64), w3)
-		g.ADDQ(U32(uint32(width)), wa)
-	})
+	last := g.panelPack(p)
+	g.Load(g.Param("x"), p.x)
+	g.ADDQ(p.done, p.x)
+	g.Load(g.Param("rows"), p.tiles)
+	g.SHRQ(Imm(1), p.tiles)
+	g.LEAQ(Mem{Base: p.packed, Disp: packBytes}, p.lanes)
+	g.Label("batch")
+	g.MOVQ(p.tiles, p.batch)
+	g.TESTQ(last, last)
+	g.JNZ(LabelRef("whole"))
+	g.CMPQ(p.batch, Imm(panelBatch))
+	g.JLE(LabelRef("whole"))
+	g.MOVQ(U32(panelBatch), p.batch)
+	g.Label("whole")
+	g.SUBQ(p.batch, p.tiles)
 	if t == bf16 {
 		g.flushing(true)
 	}
-	g.LEAQ(Mem{Base: wp, Disp: packed}, lp)
-	g.Load(g.Param("rows"), tiles)
-	g.SHRQ(Imm(1), tiles)
-	x := g.GP64()
-	g.MOVQ(px, x)
-	g.Label("tile")
+	count := g.GP64()
+	g.MOVQ(p.batch, count)
+	g.times(count, "tile", func() { g.panelTile(p) })
+	if t == bf16 {
+		g.flushing(false)
+	}
+	g.TESTQ(last, last)
+	g.JNZ(LabelRef("more"))
+	g.panelFold(p)
+	g.TESTQ(p.tiles, p.tiles)
+	g.JNZ(LabelRef("batch"))
+	g.VZEROUPPER()
+	g.RET()
+	g.Label("more")
+	g.MOVQ(p.n, count)
+	g.SHLQ(Imm(6), count)
+	g.ADDQ(count, p.done)
+	g.JMP(LabelRef("block"))
+}
+
+// panelPack copies the next block of w and returns how many groups follow it.
+func (g *asm) panelPack(p *panel) reg.Register {
+	per, width := p.group()
+	left, n := g.param("groups"), g.GP64()
+	g.MOVQ(p.done, n)
+	g.SHRQ(Imm(6), n)
+	g.SUBQ(n, left)
+	g.MOVQ(left, p.n)
+	g.CMPQ(p.n, Imm(uint64(per)))
+	g.JLE(LabelRef("short"))
+	g.MOVQ(U32(uint32(per)), p.n)
+	g.Label("short")
+	g.SUBQ(p.n, left)
+	w, ldw, w3, to := g.param("w"), g.param("ldw"), g.GP64(), g.GP64()
+	g.ADDQ(p.done, w)
+	g.LEAQ(Mem{Base: w, Index: ldw, Scale: 2}, w3)
+	g.ADDQ(ldw, w3)
+	g.MOVQ(p.packed, to)
+	g.MOVQ(p.n, n)
+	g.times(n, "pack", func() {
+		g.packGroup(p.t, w, w3, ldw, to)
+		g.ADDQ(Imm(64), w)
+		g.ADDQ(Imm(64), w3)
+		g.ADDQ(U32(uint32(width)), to)
+	})
+	return left
+}
+
+func (g *asm) panelTile(p *panel) {
+	_, width := p.group()
+	xa, wa, k := g.GP64(), g.GP64(), g.GP64()
 	for half := range 2 {
 		zero, ready := fmt.Sprintf("zero%d", half), fmt.Sprintf("ready%d", half)
-		g.TESTQ(first, first)
+		g.TESTQ(p.done, p.done)
 		g.JZ(LabelRef(zero))
 		for i := range 12 {
-			g.VMOVUPS(Mem{Base: lp, Disp: 64*i + 32*half}, y(i))
+			g.VMOVUPS(Mem{Base: p.lanes, Disp: 64*i + 32*half}, y(i))
 		}
 		g.JMP(LabelRef(ready))
 		g.Label(zero)
@@ -255,47 +317,42 @@ func (g *asm) dotsPanelAVX2(t elem) {
 			g.VXORPS(y(i), y(i), y(i))
 		}
 		g.Label(ready)
-		g.MOVQ(x, xa)
-		g.MOVQ(wp, wa)
-		k := g.GP64()
-		g.MOVQ(n, k)
+		g.MOVQ(p.x, xa)
+		g.MOVQ(p.packed, wa)
+		g.MOVQ(p.n, k)
 		g.times(k, "group", func() {
-			g.panelGroup(t, half, xa, ldx, wa)
+			g.panelGroup(p.t, half, xa, p.ldx, wa)
 			g.ADDQ(Imm(64), xa)
 			g.ADDQ(U32(uint32(width)), wa)
 		})
 		for i := range 12 {
-			g.VMOVUPS(y(i), Mem{Base: lp, Disp: 64*i + 32*half})
+			g.VMOVUPS(y(i), Mem{Base: p.lanes, Disp: 64*i + 32*half})
 		}
 	}
-	g.ADDQ(U32(12*64), lp)
-	g.LEAQ(Mem{Base: x, Index: ldx, Scale: 2}, x)
-	g.DECQ(tiles)
-	g.JNZ(LabelRef("tile"))
-	if t == bf16 {
-		g.flushing(false)
-	}
-	g.MOVQ(n, first)
-	g.SHLQ(Imm(6), first)
-	g.ADDQ(first, px)
-	g.SUBQ(n, left)
-	g.JNZ(LabelRef("block"))
+	g.ADDQ(U32(tileBytes), p.lanes)
+	g.LEAQ(Mem{Base: p.x, Index: p.ldx, Scale: 2}, p.x)
+}
 
-	g.LEAQ(Mem{Base: wp, Disp: packed}, lp)
-	out, ldo := g.param("out"), g.param("ldo")
-	g.Load(g.Param("rows"), tiles)
-	g.SHRQ(Imm(1), tiles)
-	g.times(tiles, "fold", func() {
+// panelFold folds the batch of tiles that ends at lanes. If k is done in one block their place is free again.
+func (g *asm) panelFold(p *panel) {
+	back, out, ldo := g.GP64(), g.GP64(), g.param("ldo")
+	g.IMUL3Q(U32(tileBytes), p.batch, back)
+	g.SUBQ(back, p.lanes)
+	g.MOVQ(p.out, out)
+	g.times(p.batch, "fold", func() {
 		for i := range 12 {
-			g.VMOVUPS(Mem{Base: lp, Disp: 64 * i}, y(i))
-			g.VADDPS(Mem{Base: lp, Disp: 64*i + 32}, y(i), y(i))
+			g.VMOVUPS(Mem{Base: p.lanes, Disp: 64 * i}, y(i))
+			g.VADDPS(Mem{Base: p.lanes, Disp: 64*i + 32}, y(i), y(i))
 		}
 		g.fold12(out, ldo)
-		g.ADDQ(U32(12*64), lp)
+		g.ADDQ(U32(tileBytes), p.lanes)
 		g.LEAQ(Mem{Base: out, Index: ldo, Scale: 2}, out)
 	})
-	g.VZEROUPPER()
-	g.RET()
+	g.MOVQ(out, p.out)
+	g.TESTQ(p.done, p.done)
+	g.JNZ(LabelRef("keep"))
+	g.LEAQ(Mem{Base: p.packed, Disp: packBytes}, p.lanes)
+	g.Label("keep")
 }
 
 // packGroup writes a group of 6 rows: for each half the odd elements of the rows, then the even ones.
