@@ -23,17 +23,16 @@ func chain[T uint16 | float32](l chainLoops, acc []float32, ldc int, a []T, lda 
 	covers("chain", "b", len(b), ldb, K, N)
 	size := int(unsafe.Sizeof(a[0]))
 	c := chainArgs{l, unsafe.Pointer(&acc[0]), 4 * ldc, unsafe.Pointer(&a[0]), size * lda, unsafe.Pointer(&b[0]), size * ldb}
-	for n := 0; K > 0; K -= n {
-		n = min(chainBlock, K)
+	for k, n := 0, 0; k < K; k += n {
+		n = min(chainBlock, K-k)
 		if n > 1 {
 			n &^= 1 // an odd last k of BF16 comes alone and meets a zero
 		}
 		for m := 0; m < M; m += chainRows {
-			d := c
-			d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
+			d := c.rows(m)
+			d.a, d.b = unsafe.Add(d.a, k*size), unsafe.Add(c.b, k*c.ldb)
 			d.block(min(chainRows, M-m), N, n)
 		}
-		c.a, c.b = unsafe.Add(c.a, n*size), unsafe.Add(c.b, n*c.ldb)
 	}
 }
 
@@ -102,14 +101,12 @@ func (c *chainArgs) packed(M, N, K int) {
 func (c *chainArgs) copyCols(dst unsafe.Pointer, K int) {
 	src := c.b
 	if c.bf16 {
-		for range K {
-			*(*[32]byte)(dst) = *(*[32]byte)(src)
-			dst, src = unsafe.Add(dst, 32), unsafe.Add(src, c.ldb)
+		for k := range K {
+			*(*[32]byte)(unsafe.Add(dst, 32*k)) = *(*[32]byte)(unsafe.Add(src, k*c.ldb))
 		}
 	} else {
-		for range K {
-			*(*[64]byte)(dst) = *(*[64]byte)(src)
-			dst, src = unsafe.Add(dst, 64), unsafe.Add(src, c.ldb)
+		for k := range K {
+			*(*[64]byte)(unsafe.Add(dst, 64*k)) = *(*[64]byte)(unsafe.Add(src, k*c.ldb))
 		}
 	}
 }
@@ -158,13 +155,17 @@ func heights(M int) (six, h1, h2 int) {
 func (c *chainArgs) tilesDown(M, K int) {
 	six, h1, h2 := heights(M)
 	c.tile(6, 1, six, K)
-	d := c.rows(6 * six)
-	d.tile(h1, 1, 1, K)
-	d = d.rows(h1)
-	d.tile(h2, 1, 1, K)
+	m := 6 * six
+	for _, h := range [2]int{h1, h2} {
+		if h > 0 {
+			d := c.rows(m)
+			d.tile(h, 1, 1, K)
+			m += h
+		}
+	}
 }
 
-// rows is c from row m on.
+// rows is c from row m on, which there must be: a pointer past the end is none.
 func (c *chainArgs) rows(m int) chainArgs {
 	d := *c
 	d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
@@ -174,25 +175,27 @@ func (c *chainArgs) rows(m int) chainArgs {
 // direct reads b where it is; the fewer rows, the more columns does a tile have.
 func (c *chainArgs) direct(M, N, K int) {
 	six, h1, h2 := heights(M)
-	d := *c
-	for range six {
+	for i := range six {
+		d := c.rows(6 * i)
 		d.across(6, 1, N, K)
-		d = d.rows(6)
 	}
+	m := 6 * six
 	for _, h := range [2]int{h1, h2} {
-		switch {
-		case h > 3:
-			d.across(h, 1, N, K)
-		case h > 0:
-			if h > 1 {
-				d.across(2, 2, N, K)
-			}
-			if h != 2 {
-				e := d.rows(h - 1)
-				e.across(1, 4, N, K)
-			}
+		if h == 0 {
+			continue
 		}
-		d = d.rows(h)
+		d := c.rows(m)
+		if m += h; h > 3 {
+			d.across(h, 1, N, K)
+			continue
+		}
+		if h > 1 {
+			d.across(2, 2, N, K)
+		}
+		if h != 2 {
+			e := d.rows(h - 1)
+			e.across(1, 4, N, K)
+		}
 	}
 }
 
