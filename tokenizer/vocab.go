@@ -27,7 +27,7 @@ type vocab struct {
 	special []bool   // (ids)
 }
 
-// newVocab builds the table. Added tokens win over entries of the model with the same id, as in Hugging Face's.
+// newVocab builds the table. No two tokens may share an id: Hugging Face's library would renumber added ones.
 func newVocab(model map[string]int64, added []addedToken) (*vocab, error) {
 	texts := map[int64]string{}
 	largest := int64(-1)
@@ -51,20 +51,21 @@ func newVocab(model map[string]int64, added []addedToken) (*vocab, error) {
 	for text, id := range model {
 		v.ids[text] = int32(id)
 	}
-	addedText := map[int64]string{}
+	isAdded := map[int64]bool{}
 	for _, a := range added {
-		if other, ok := addedText[a.ID]; ok && other != a.Content {
-			return nil, fmt.Errorf("added tokens %q and %q share the id %d", other, a.Content, a.ID)
+		if other, ok := texts[a.ID]; ok && other != a.Content {
+			return nil, fmt.Errorf("tokens %q and %q share the id %d", other, a.Content, a.ID)
 		}
-		addedText[a.ID] = a.Content
+		texts[a.ID] = a.Content
+		isAdded[a.ID] = true
 		v.ids[a.Content] = int32(a.ID)
 		v.special[a.ID] = a.Special
 	}
 	alphabet := byteAlphabet()
 	for id := range largest + 1 {
-		if text, ok := addedText[id]; ok {
+		if text := texts[id]; isAdded[id] {
 			v.bytes = append(v.bytes, text...)
-		} else if text, ok := texts[id]; ok {
+		} else {
 			v.bytes = append(v.bytes, byteLevel(text, &alphabet)...)
 		}
 		v.end[id] = uint32(len(v.bytes))
