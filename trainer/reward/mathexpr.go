@@ -186,6 +186,9 @@ func (p *plainParser) power() (*algebra.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
+	if exp.Name == decimalMark && !e.Constant() { // r^5.0 is another power than r^5
+		return algebra.Apply("float power", e, exp), nil
+	}
 	return algebra.Power(e, exp), nil
 }
 
@@ -259,16 +262,21 @@ func (p *plainParser) group() (*algebra.Expr, error) {
 func (p *plainParser) number() (*algebra.Expr, error) {
 	i := p.pos
 	digits, dot := 0, false
+scan:
 	for ; i < len(p.src); i++ {
-		if p.src[i] == '.' && !dot {
+		switch c := p.src[i]; {
+		case c == '.' && !dot:
 			dot = true
-		} else if p.src[i] >= '0' && p.src[i] <= '9' {
+			continue
+		case c >= '0' && c <= '9':
 			digits++
-		} else {
-			break
+			continue
+		case c == '_' && i > p.pos && isDigit(p.src[i-1]) && i+1 < len(p.src) && isDigit(p.src[i+1]):
+			continue // 52_8 is a way to write 528
 		}
+		break scan
 	}
-	text := p.src[p.pos:i]
+	text := strings.ReplaceAll(p.src[p.pos:i], "_", "")
 	if digits == 0 || !dot && digits > 1 && text[0] == '0' && strings.Trim(text, "0") != "" {
 		return nil, errSyntax
 	}
@@ -283,5 +291,7 @@ func (p *plainParser) number() (*algebra.Expr, error) {
 	}
 	return e, nil
 }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 const decimalMark = "decimal"

@@ -42,6 +42,8 @@ func Names() []string { return []string{"tandem", "math", "dapo", "dapo-strict",
 // New returns the grader of that name.
 func New(name string) (Grader, error) {
 	switch name {
+	case "tandem":
+		return Tandem{}, nil
 	case "math":
 		return mathGrader{}, nil
 	case "dapo":

@@ -113,3 +113,18 @@ func (e *Expr) Has(op Op) bool {
 	})
 	return found
 }
+
+// Map returns e with every variable replaced by what f gives for its name.
+func (e *Expr) Map(f func(name string) *Expr) *Expr {
+	if e.Op == Sym {
+		return f(e.Name)
+	}
+	if len(e.Args) == 0 {
+		return e
+	}
+	out := &Expr{Op: e.Op, Value: e.Value, Name: e.Name, Args: make([]*Expr, len(e.Args))}
+	for i, a := range e.Args {
+		out.Args[i] = a.Map(f)
+	}
+	return out
+}
