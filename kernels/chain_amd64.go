@@ -2,82 +2,94 @@
 
 package kernels
 
-// 6 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 6·sixes + then + last rows (together at most 64; then and last are 0, 3, 4 or 5) of panels times 16 columns, for
+// at most 256 k (even for BF16). Strides are in bytes.
+//
+//go:noescape
+func chainBF16PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, sixes int, then int, last int, panels int, K int)
+
+// 6 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainBF16Tile6x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 5 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 5 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainBF16Tile5x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 4 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 4 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainBF16Tile4x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 3 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 3 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainBF16Tile3x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 2 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 2 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainBF16Tile2x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 1 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 1 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainBF16Tile1x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 2 rows and 32 columns, tiles times down the rows. Strides are in bytes.
+// 2 rows and 32 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainBF16Tile2x32AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 1 rows and 64 columns, tiles times down the rows. Strides are in bytes.
+// 1 rows and 64 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainBF16Tile1x64AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 6 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 6·sixes + then + last rows (together at most 64; then and last are 0, 3, 4 or 5) of panels times 16 columns, for
+// at most 256 k (even for BF16). Strides are in bytes.
+//
+//go:noescape
+func chainF32PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, sixes int, then int, last int, panels int, K int)
+
+// 6 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainF32Tile6x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 5 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 5 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainF32Tile5x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 4 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 4 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainF32Tile4x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 3 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 3 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainF32Tile3x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 2 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 2 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainF32Tile2x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 1 rows and 16 columns, tiles times down the rows. Strides are in bytes.
+// 1 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainF32Tile1x16AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 2 rows and 32 columns, tiles times down the rows. Strides are in bytes.
+// 2 rows and 32 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainF32Tile2x32AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 1 rows and 64 columns, tiles times down the rows. Strides are in bytes.
+// 1 rows and 64 columns, tiles times to the right. Strides are in bytes.
 //
 //go:noescape
 func chainF32Tile1x64AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)

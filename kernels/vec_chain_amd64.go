@@ -9,9 +9,9 @@ type chainLoops struct {
 
 const (
 	chainBlock = 256 // k that are walked at a time: 16 columns of b then stay in the first-level cache
-	chainRows  = 96  // rows of a that meet them
+	chainRows  = 64  // rows of a that meet them
 	chainCols  = 16  // columns of a tile, or a multiple for few rows
-	chainPack  = 12  // from so many rows on it pays to copy the columns of b to one place
+	chainPack  = 12  // from so many rows on it pays to copy b and a
 )
 
 func chain[T uint16 | float32](l chainLoops, acc []float32, ldc int, a []T, lda int, b []T, ldb int, M, N, K int) {
@@ -76,38 +76,14 @@ func (c *chainArgs) block(M, N, K int) {
 	}
 	switch {
 	case whole == 0:
-	case M >= chainPack && c.ldb > chainCols*c.size():
-		c.packed(M, whole, K)
+	case M >= chainPack:
+		c.panels(M, whole, K)
 	default:
 		c.direct(M, whole, K)
 	}
 	if whole < N {
 		d := c.cols(whole)
 		d.edge(M, N-whole, K)
-	}
-}
-
-// packed copies 16 columns of b at a time to where their rows follow each other.
-func (c *chainArgs) packed(M, N, K int) {
-	var buf [chainBlock * chainCols]float32
-	for n := 0; n < N; n += chainCols {
-		d := c.cols(n)
-		d.copyCols(unsafe.Pointer(&buf[0]), K)
-		d.b, d.ldb = unsafe.Pointer(&buf[0]), chainCols*c.size()
-		d.tilesDown(M, K)
-	}
-}
-
-func (c *chainArgs) copyCols(dst unsafe.Pointer, K int) {
-	src := c.b
-	if c.bf16 {
-		for k := range K {
-			*(*[32]byte)(unsafe.Add(dst, 32*k)) = *(*[32]byte)(unsafe.Add(src, k*c.ldb))
-		}
-	} else {
-		for k := range K {
-			*(*[64]byte)(unsafe.Add(dst, 64*k)) = *(*[64]byte)(unsafe.Add(src, k*c.ldb))
-		}
 	}
 }
 
@@ -134,7 +110,7 @@ func (c *chainArgs) edge(M, N, K int) {
 			}
 			e.a, e.lda = unsafe.Pointer(&a[0]), 4
 		}
-		e.tilesDown(M, K)
+		e.direct(M, chainCols, K)
 		for m := range M {
 			copy(unsafe.Slice((*float32)(unsafe.Add(d.acc, m*d.ldc)), cols), acc[m*chainCols:])
 		}
@@ -151,21 +127,7 @@ func heights(M int) (six, h1, h2 int) {
 	return six, h1, h2
 }
 
-// tilesDown does all rows of 16 columns.
-func (c *chainArgs) tilesDown(M, K int) {
-	six, h1, h2 := heights(M)
-	c.tile(6, 1, six, K)
-	m := 6 * six
-	for _, h := range [2]int{h1, h2} {
-		if h > 0 {
-			d := c.rows(m)
-			d.tile(h, 1, 1, K)
-			m += h
-		}
-	}
-}
-
-// rows is c from row m on, which there must be: a pointer past the end is none.
+// rows is c from row m on, which there must be: a pointer past the end is none, to the collector and to -race.
 func (c *chainArgs) rows(m int) chainArgs {
 	d := *c
 	d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
@@ -201,19 +163,15 @@ func (c *chainArgs) direct(M, N, K int) {
 
 // across does h rows of N columns, in tiles of 16·units and, for what is left, of 16.
 func (c *chainArgs) across(h, units, N, K int) {
-	n := 0
-	for ; n+chainCols*units <= N; n += chainCols * units {
-		d := c.cols(n)
-		d.tile(h, units, 1, K)
-	}
-	for ; n < N; n += chainCols {
-		d := c.cols(n)
-		d.tile(h, 1, 1, K)
+	c.tile(h, units, N/(chainCols*units), K)
+	if left := N % (chainCols * units); left > 0 {
+		d := c.cols(N - left)
+		d.tile(h, 1, left/chainCols, K)
 	}
 }
 
 func (c *chainArgs) tile(h, units, tiles, K int) {
-	if tiles == 0 || h == 0 {
+	if tiles == 0 {
 		return
 	}
 	acc, a, b, steps := (*float32)(c.acc), (*byte)(c.a), (*byte)(c.b), c.steps(K)
@@ -255,5 +213,15 @@ func (c *chainArgs) tile(h, units, tiles, K int) {
 		chainF32Tile2x32AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
 	case 8*1 + 4:
 		chainF32Tile1x64AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	}
+}
+
+func (c *chainArgs) panels(M, N, K int) {
+	acc, a, b := (*float32)(c.acc), (*byte)(c.a), (*byte)(c.b)
+	six, h1, h2 := heights(M)
+	if c.bf16 {
+		chainBF16PanelsAVX2(acc, c.ldc, a, c.lda, b, c.ldb, six, h1, h2, N/chainCols, K)
+	} else {
+		chainF32PanelsAVX2(acc, c.ldc, a, c.lda, b, c.ldb, six, h1, h2, N/chainCols, K)
 	}
 }
