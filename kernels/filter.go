@@ -65,28 +65,35 @@ func (r *sampleRow) cut(m *Memory, s *SampleParams) cut {
 	return c
 }
 
-// A bucket is a 64th of an octave of M - u, counted from the top. Only the bucket in which a prefix ends is ever put in
-// order, and few tokens share one at any temperature.
+// A bucket is a part of an octave of M - u, a 64th or an 8th, counted from the top. Only the bucket in which a prefix
+// ends is ever put in order, and few tokens share one at any temperature.
 type bucket struct {
 	count int
 	mass  float64 // relative to the row's maximum, as softmaxRow's sum
 }
 
-const (
-	bucketShift = 17                       // of a float32's bits: the exponent and 6 of the mantissa stay
-	firstBucket = (127 - 20) << 6          // ends at 2^-20
-	bucketCount = (127+8)<<6 - firstBucket // ends at 2^8; beyond 2·126·ln 2 a probability is 0
-)
-
-func bucketOf(distance float32) int {
-	b := math.Float32bits(distance) & math.MaxInt32 // equal zeros may be -0 apart
-	return min(max(0, int(b>>bucketShift)-firstBucket), bucketCount-1)
+// A histogram has the tokens of positive probability. The others need no order: they are never drawn.
+type histogram struct {
+	shift   int // of a float32's bits: the exponent and the first of the mantissa stay
+	first   int
+	buckets []bucket
 }
 
-// histogram sorts the tokens of positive probability into buckets. The others need no order: they are never drawn.
-func (r *sampleRow) histogram(m *Memory) []bucket {
-	h := scratch[bucket](m, bucketCount)
-	clear(h)
+// bucketOf is the bucket of a token at this distance from the maximum.
+func (h *histogram) bucketOf(distance float32) int {
+	b := math.Float32bits(distance) & math.MaxInt32 // equal zeros may be -0 apart
+	return min(max(0, int(b>>h.shift)-h.first), len(h.buckets)-1)
+}
+
+// histogram has buckets from 2^-20 on, what is nearer being in the first, to 2^8: beyond 2·126·ln 2 a probability is 0.
+func (r *sampleRow) histogram(m *Memory) *histogram {
+	h := &histogram{shift: 17}
+	if len(r.parts) == 1 {
+		h.shift = 20 // few tokens need few buckets
+	}
+	h.first = (127 - 20) << 23 >> h.shift
+	h.buckets = scratch[bucket](m, (127+8)<<23>>h.shift-h.first)
+	clear(h.buckets)
 	for t := range r.parts {
 		weight, z := r.weight(t), r.tile(t)
 		if weight == 0 {
@@ -95,7 +102,7 @@ func (r *sampleRow) histogram(m *Memory) []bucket {
 		r.fill(m, t, uncut)
 		for j, p := range r.p[:len(z)] {
 			if p != 0 {
-				b := &h[bucketOf(r.top-float32(z[j]*r.invT))]
+				b := &h.buckets[h.bucketOf(r.top-float32(z[j]*r.invT))]
 				b.count++
 				b.mass += float64(weight * float64(p))
 			}
@@ -106,8 +113,8 @@ func (r *sampleRow) histogram(m *Memory) []bucket {
 
 // prefix is the last place of the shortest prefix that has k tokens or at least the mass, and its mass. It has a token
 // at least, and all of positive probability if neither is reached.
-func (r *sampleRow) prefix(m *Memory, h []bucket, k int, goal float64) (last place, mass float64) {
-	for i, b := range h {
+func (r *sampleRow) prefix(m *Memory, h *histogram, k int, goal float64) (last place, mass float64) {
+	for i, b := range h.buckets {
 		if b.count == 0 {
 			continue
 		}
@@ -116,7 +123,7 @@ func (r *sampleRow) prefix(m *Memory, h []bucket, k int, goal float64) (last pla
 			mass += b.mass
 			continue
 		}
-		for _, at := range r.sorted(m, i, b.count) {
+		for _, at := range r.sorted(m, h, i) {
 			last = at
 			mass += r.mass(at.id())
 			k--
@@ -129,16 +136,16 @@ func (r *sampleRow) prefix(m *Memory, h []bucket, k int, goal float64) (last pla
 	return uncut.last, mass
 }
 
-// sorted is the n places in bucket i, in order.
-func (r *sampleRow) sorted(m *Memory, i, n int) []place {
-	places := scratch[place](m, n)[:0]
+// sorted is the places in bucket i, in order.
+func (r *sampleRow) sorted(m *Memory, h *histogram, i int) []place {
+	places := scratch[place](m, h.buckets[i].count)[:0]
 	for t, part := range r.parts {
-		if r.weight(t) == 0 || bucketOf(r.top-part.top) > i {
+		if r.weight(t) == 0 || h.bucketOf(r.top-part.top) > i {
 			continue
 		}
 		for j, z := range r.tile(t) {
 			u := float32(z * r.invT)
-			if bucketOf(r.top-u) == i && expTile(u, part.top) != 0 {
+			if h.bucketOf(r.top-u) == i && expTile(u, part.top) != 0 {
 				places = append(places, placeOf(z, t*vocabTile+j))
 			}
 		}

@@ -64,14 +64,12 @@ func logProbGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			b.walk(m, m.elems(a.x, d, r*D, n*D), m.elems(a.w, d, 0, b.V*D), D, a.entropy != 0)
 		}
 		logp, lse := m.F32(a.logp+Ptr(4*r), n), m.F32(a.lse+Ptr(4*r), n)
-		for j := range target {
-			logp[j], lse[j] = b.row(j)
-		}
+		var entropy []float32
 		if a.entropy != 0 {
-			entropy := m.F32(a.entropy+Ptr(4*r), n)
-			for j := range entropy {
-				entropy[j] = b.entropy(j)
-			}
+			entropy = m.F32(a.entropy+Ptr(4*r), n)
+		}
+		for j := range target {
+			b.finish(j, logp, entropy, lse)
 		}
 		m.Reset(keep)
 	}
@@ -125,13 +123,20 @@ func (b *logProbBlock) walk(m *Memory, x, w elems, D int, entropy bool) {
 	}
 }
 
-// row is the log-probability of row r's target and the row's log-sum-exp.
-func (b *logProbBlock) row(r int) (logp, lse float32) {
+// finish writes row r's results; entropy may be nil.
+func (b *logProbBlock) finish(r int, logp, entropy, lse []float32) {
 	if b.target[r] < 0 {
-		return 0, 0
+		logp[r], lse[r] = 0, 0
+		if entropy != nil {
+			entropy[r] = 0
+		}
+		return
 	}
 	top, sum := softmaxRow(b.parts[r*b.tiles:][:b.tiles])
-	return logProb(b.u[r], top, sum), top + ln(sum)
+	logp[r], lse[r] = logProb(b.u[r], top, sum), top+ln(sum)
+	if entropy != nil {
+		entropy[r] = b.entropy(r, top, sum)
+	}
 }
 
 // spread is what the entropy needs of a tile beside its partial sum.
@@ -144,24 +149,19 @@ type spread struct {
 func (m *Memory) spreadTile(p, v []float32, C int) spread {
 	p[slices.Index(v[:C], 0)] = 0 // its v is 0, so that the mean does not miss it
 	var out [2]float32
-	m.vec.dotsF32(out[:], 2, p, vocabTile, v, vocabTile, 1, 2, C)
+	m.vec.dotsF32(out[:], 2, p, vocabTile, v, vocabTile, 1, 2, wholeLanes(C)) // beyond C, p is 0
 	return spread{mean: out[0], rest: out[1]}
 }
 
 // entropy of row r is ln S - Σ e·(u - M)/S with e = exp(u - M) and S = Σ e: all terms are positive, and ln S is taken of
 // S - 1, so that nothing cancels in a row that is nearly certain.
-func (b *logProbBlock) entropy(r int) float32 {
-	if b.target[r] < 0 {
-		return 0
-	}
-	parts := b.parts[r*b.tiles:][:b.tiles]
-	top, sum := softmaxRow(parts)
+func (b *logProbBlock) entropy(r int, top, sum float32) float32 {
 	if sum != sum {
 		return sum
 	}
 	var rest, mean float64
 	seen := false // the row's largest term
-	for t, p := range parts {
+	for t, p := range b.parts[r*b.tiles:][:b.tiles] {
 		if p.sum == 0 {
 			continue
 		}

@@ -84,11 +84,12 @@ func logProbDZGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		keep := m.Keep()
 		r, c := i/across*int(a.rows), i%across*int(a.cols)
 		n, cols := min(int(a.rows), int(a.R)-r), min(int(a.cols), C-c)
-		z := m.ScratchF32(n * cols)
-		m.project(z, cols, m.elems(a.x, d, r*D, n*D), m.elems(a.w, d, c*D, cols*D), n, cols, D)
-		p := m.ScratchF32(cols)
+		ld := wholeLanes(cols)
+		z := m.ScratchF32(n * ld)
+		m.project(z, ld, m.elems(a.x, d, r*D, n*D), m.elems(a.w, d, c*D, cols*D), n, cols, D)
+		p := m.ScratchF32(ld)
 		for j := range n {
-			z := z[j*cols:][:cols]
+			z := z[j*ld:][:cols]
 			a.row(m, p, z, r+j, int(a.at)+c)
 			m.elems(a.dz, d, (r+j)*C+c, cols).round(m, z)
 		}
@@ -96,7 +97,7 @@ func logProbDZGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	}
 }
 
-// row turns logits z of row r, the first of which is token first's, into their gradient.
+// row turns logits z of row r, the first of which is token first's, into their gradient. z has room for whole lanes.
 func (a *logProbDZArgs) row(m *Memory, p, z []float32, r, first int) {
 	at := Ptr(4 * r)
 	target, dlogp := m.I32(a.target+at, 1)[0], m.F32(a.dlogp+at, 1)[0]*a.invT
@@ -116,13 +117,12 @@ func (a *logProbDZArgs) row(m *Memory, p, z []float32, r, first int) {
 		}
 		z[j] = v
 	}
-	var lanes [16]float32
-	m.vec.exp2Sum(p, z, log2e, 0, &lanes)
+	m.exps(p, z[:len(p)], len(z))
 	own := int(target) - first
 	if own < 0 || own >= len(z) {
 		own = -1
 	}
-	for j, p := range p {
+	for j, p := range p[:len(z)] {
 		d := -float32(dlogp * p)
 		if j == own {
 			d = dlogp * float32(1-p)

@@ -87,7 +87,8 @@ type sampleRow struct {
 	parts  []partial
 	top    float32
 	sum    float32
-	p      []float32 // scratch of a tile
+	p      []float32 // of a tile, as fill leaves it
+	held   int       // the tile whose whole p is in p, or -1
 }
 
 func (m *Memory) sampleRow(logits []float32, s *SampleParams) (token int32, logp float32) {
@@ -98,6 +99,7 @@ func (m *Memory) sampleRow(logits []float32, s *SampleParams) (token int32, logp
 	r.parts = scratch[partial](m, blocks(len(logits), vocabTile))
 	for t := range r.parts {
 		r.parts[t] = m.softmaxTile(r.p, r.p, r.tile(t), r.invT)
+		r.held = t
 	}
 	r.top, r.sum = softmaxRow(r.parts)
 	if r.sum != r.sum {
@@ -163,10 +165,14 @@ func (r *sampleRow) kept(m *Memory, t int, c cut) float64 {
 // fill sets r.p to tile t's exp2((u - top_t)·log2e), 0 for what c drops.
 func (r *sampleRow) fill(m *Memory, t int, c cut) {
 	z := r.tile(t)
-	m.softmaxTile(r.p, r.p, z, r.invT)
+	if r.held != t {
+		m.softmaxTile(r.p, r.p, z, r.invT)
+		r.held = t
+	}
 	if c == uncut {
 		return
 	}
+	r.held = -1
 	for j, z := range z {
 		if !c.keeps(z, float32(z*r.invT), t*vocabTile+j) {
 			r.p[j] = 0

@@ -410,7 +410,7 @@ func TestSampleRows(t *testing.T) {
 // TestSampleFrequencies draws at many positions and compares the counts with the distribution by chi-square: the
 // statistic has mean n-1 and deviation √(2(n-1)), and the seeds are fixed.
 func TestSampleFrequencies(t *testing.T) {
-	const draw = 20000
+	const draw = 8000
 	top := func(s kernels.SampleParams) kernels.SampleParams { s.TopK, s.TopP = 20, 0.9; return s }
 	d := kerneltest.CPU(t, kernels.CPUConfig{})
 	for _, c := range []struct {
@@ -421,7 +421,7 @@ func TestSampleFrequencies(t *testing.T) {
 	}{
 		{"the demo's vocabulary", 28, 1, plain(11, 0)},
 		{"filtered", 28, 1, top(plain(12, 0))},
-		{"two tiles", 1500, 0.3, plain(13, 0)},
+		{"two tiles", 1040, 1, plain(13, 0)},
 		{"equal", 64, 0, plain(14, 0)},
 		{"cold", 28, 1, kernels.SampleParams{Seed: 15, InvT: 2, TopP: 1}},
 	} {
@@ -430,6 +430,9 @@ func TestSampleFrequencies(t *testing.T) {
 			logits := make([]float32, c.V)
 			for j := range logits {
 				logits[j] = c.scale * float32(r.NormFloat64())
+				if j > 20 && j < c.V-30 {
+					logits[j] = -inf
+				}
 			}
 			counts := make([]int, c.V)
 			const R = 500

@@ -19,14 +19,14 @@ type partial struct {
 	sum float32 // Σ exp2((u - top)·log2e); 0 if every u is -Inf, NaN if any is NaN or +Inf
 }
 
-// softmaxTile turns logits z of one tile into u = z·invT, v = max(u - top, floor) and p = exp2(v·log2e). v may be p.
-// Subtracting before scaling keeps the largest p exactly 1 however large the logits are.
+// softmaxTile turns logits z of one tile into u = z·invT, v = max(u - top, floor) and p = exp2(v·log2e). Subtracting
+// before scaling keeps the largest p exactly 1 however large the logits are. v may be p; both have room for whole lanes.
 func (m *Memory) softmaxTile(p, v, z []float32, invT float32) partial {
-	v = v[:len(z)]
+	own := v[:len(z)]
 	top, bad := float32(math.Inf(-1)), false
 	for j, x := range z {
 		u := float32(x * invT)
-		v[j] = u
+		own[j] = u
 		if u > top {
 			top = u
 		} else if u != u {
@@ -39,16 +39,29 @@ func (m *Memory) softmaxTile(p, v, z []float32, invT float32) partial {
 	if top < -math.MaxFloat32 {
 		return partial{top, 0}
 	}
-	for j, u := range v {
+	for j, u := range own {
 		d := u - top
 		if d < floor {
 			d = floor
 		}
-		v[j] = d
+		own[j] = d
+	}
+	return partial{top, m.exps(p, v, len(z))}
+}
+
+// wholeLanes is n rounded up to what the 16 lanes take at a time.
+func wholeLanes(n int) int { return (n + 15) &^ 15 }
+
+// exps is the sum of p = exp2(v·log2e) over the first n, lane by lane and then folded. It fills v up to whole lanes with
+// what gives 0, which changes no sum: a tail would take longer than a vector.
+func (m *Memory) exps(p, v []float32, n int) float32 {
+	N := wholeLanes(n)
+	for j := n; j < N; j++ {
+		v[j] = floor
 	}
 	var lanes [16]float32
-	m.vec.exp2Sum(p[:len(z)], v, log2e, 0, &lanes)
-	return partial{top, fold(&lanes)}
+	m.vec.exp2Sum(p[:N], v[:N], log2e, 0, &lanes)
+	return fold(&lanes)
 }
 
 // expTile is softmaxTile's p of one u.
@@ -58,6 +71,9 @@ func expTile(u, top float32) float32 {
 
 // weight is what a unit of a tile's sum is worth beside the row's maximum.
 func (t partial) weight(top float32) float32 {
+	if t.top == top {
+		return 1 // as exp2(0)
+	}
 	return exp2(float32(t.top-top) * log2e)
 }
 
