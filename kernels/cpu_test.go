@@ -162,14 +162,15 @@ func TestQueuesAtOnce(t *testing.T) {
 	const launches, n = 300, 500
 	d := kerneltest.CPU(t, kernels.CPUConfig{Workers: 2})
 	var ended sync.WaitGroup
-	var tensors []kernels.Tensor
+	var tensors []kernels.Tensor // all memory is taken before the first launch
 	for range 3 {
-		x := d.Zeros(kernels.F32, n)
+		tensors = append(tensors, d.Zeros(kernels.F32, n))
+	}
+	for _, x := range tensors {
 		q, err := d.NewQueue()
 		if err != nil {
 			t.Fatal(err)
 		}
-		tensors = append(tensors, x)
 		ended.Go(func() {
 			for range launches {
 				launch(q, "increment", n/20, func(m *kernels.Memory, lo, hi int) {
