@@ -97,7 +97,7 @@ func xattrCalls() []uint32 {
 // The server, which locks each process in, needs more than programs do. Its filter is the long one, set once and inherited;
 // a process adds a short one that takes these calls away. Together they are as one filter on the lists above.
 func serverCalls() []uint32 {
-	return []uint32{unix.SYS_MOUNT, unix.SYS_CAPSET, unix.SYS_SECCOMP, unix.SYS_SENDMSG, unix.SYS_RECVMSG,
+	return []uint32{unix.SYS_MOUNT, unix.SYS_CAPSET, unix.SYS_SETSID, unix.SYS_SECCOMP, unix.SYS_SENDMSG, unix.SYS_RECVMSG,
 		unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF}
 }
 
@@ -118,8 +118,12 @@ const (
 	offArgs   = 16
 )
 
-func load(offset uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset} }
-func ret(value uint32) unix.SockFilter   { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: value} }
+func load(offset uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+}
+func ret(value uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: value}
+}
 
 // unless skips that many instructions when the accumulator is not value.
 func unless(value uint32, skip uint8) unix.SockFilter {

@@ -164,7 +164,7 @@ func (p *python) hostReadable() []string {
 
 // installed names the packages on offer that are there, in the order asked for.
 func (p *python) installed(asked []string) []string {
-	var list []string
+	list := []string{}
 	for _, name := range asked {
 		if len(p.Packages[name]) > 0 {
 			list = append(list, name)

@@ -65,8 +65,9 @@ def give_up_privileges():
     set_secure_bits()
     if config["two_ids"]:  # 0 was only needed to reach an interpreter that others may not read
         os.setgroups([])
-        os.setresgid(1000, 1000, 1000)
-        os.setresuid(1000, 1000, 1000)
+        inside = config["inside"]
+        os.setresgid(inside, inside, inside)
+        os.setresuid(inside, inside, inside)
     clear_capabilities()
 
 
@@ -83,19 +84,11 @@ def start_server(proc):
     os.execve(config["python"], config["arguments"], config["environment"])
 
 
-def fixed_addresses():
-    try:  # the same code has the same addresses, so the same order of sets of objects
-        call("fix addresses", "personality", ADDR_NO_RANDOMIZE)
-    except OSError:
-        pass  # an outer filter may refuse it; nothing but that order depends on it
-
-
 try:
     socket.sethostname("sandbox")
     root_proc = build_root()
-    fixed_addresses()
     give_up_privileges()
     start_server(root_proc)
 except BaseException as error:
-    control.send(json.dumps({"event": "failed", "text": message_of(error)}).encode())
+    control.send(json.dumps({"event": "refused", "text": message_of(error)}).encode())
     os._exit(1)

@@ -12,7 +12,6 @@ AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_SECUREBITS, PR_SET_NO_NEW_PRIVS = 4, 24, 28, 38
 SECUREBITS_LOCKED = 0xEF  # no root fix-ups, no kept and no ambient capabilities, all locked
-ADDR_NO_RANDOMIZE = 0x0040000
 MADV_COLLAPSE = 25
 
 
@@ -36,4 +35,4 @@ def clear_capabilities():
 
 
 def message_of(error):
-    return error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
+    return repr(error) if not isinstance(error, OSError) else error.strerror + (": %s" % error.filename if error.filename else "")

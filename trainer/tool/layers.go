@@ -148,8 +148,11 @@ func Probe() []Layer {
 		return append(list, Layer{Name: "sandbox", Required: true, Detail: err.Error(), Lost: "nothing is run without --unsafe-sandbox"})
 	}
 	for _, name := range cfg.Packages {
-		version := s.servers[0].versions[name]
-		list = append(list, Layer{Name: name, OK: version != "", Detail: version, Lost: "programs cannot import it"})
+		version, found := s.servers[0].versions[name]
+		if !found {
+			version = "not installed beside " + py.Executable
+		}
+		list = append(list, Layer{Name: name, OK: found, Detail: version, Lost: "programs cannot import it"})
 	}
 	list = append(list, tryCall(s))
 	if err := s.Close(); err != nil {

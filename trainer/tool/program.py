@@ -3,6 +3,7 @@ import ast
 import atexit
 import builtins
 import linecache
+import os
 import sys
 import threading
 import traceback
@@ -11,7 +12,7 @@ import types
 NAME = "main.py"
 
 
-def run_program(source):
+def run_program(source, leave=os._exit):  # a program may replace the name
     module = types.ModuleType("__main__")
     module.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = module
@@ -20,7 +21,7 @@ def run_program(source):
     linecache.cache[NAME] = (len(source), None, lines, NAME)
     status = guarded(lambda: execute(source, module.__dict__))
     late = guarded(finish)
-    os._exit((status or late) & 0xFF)
+    leave((status or late) & 0xFF)
 
 
 # The value of a last expression is shown as an interactive interpreter would show it.

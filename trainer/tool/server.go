@@ -51,7 +51,7 @@ type server struct {
 
 // An event is what a server tells.
 type event struct {
-	Event    string            `json:"event"` // ready, spawned, exit or failed
+	Event    string            `json:"event"` // ready, spawned, exit; refused by the jail, failed in the server
 	Text     string            `json:"text"`
 	ID       uint64            `json:"id"`
 	Status   int               `json:"status"` // as wait(2) gives it
@@ -80,7 +80,7 @@ func startServer(s *Sandbox, have layers) (*server, error) {
 		return nil, err
 	}
 	theirs.Close()
-	if err := v.awaitReady(have); err != nil {
+	if err := v.awaitReady(); err != nil {
 		_ = v.cmd.Process.Kill()
 		_ = v.cmd.Wait()
 		conn.Close()
@@ -121,6 +121,7 @@ func (v *server) launch(s *Sandbox, have layers, theirs *os.File) error {
 		v.cmd.Args = serverArguments(s.py.Executable)
 		v.cmd.Env = serverEnvironment()
 		v.cmd.ExtraFiles = append(v.cmd.ExtraFiles, proc)
+		v.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	}
 	if err := v.cmd.Start(); err != nil {
 		v.cmd = nil
@@ -147,10 +148,11 @@ func (v *server) configure(s *Sandbox, have layers) ([]byte, error) {
 		"source": kernelSource + programSource + serverSource, "calls": pythonCalls(), "last_capability": lastCapability(),
 		"namespaces": have.namespaces, "landlock": have.landlock, "filter": "", "server_filter": "",
 		"clone_flags": cloneFlags(have),
-		"path": s.py.paths(), "readable": []string{"/"}, "scratch_path": "",
+		"path":        s.py.paths(), "readable": []string{"/"}, "scratch_path": "",
 		"packages": s.py.installed(s.cfg.Packages), "warm": warmModules(), "seen": seenEnvironment(),
 		"memory": s.cfg.Memory, "cpu_seconds": cpuSeconds(s.cfg.CPU), "scratch": s.cfg.Scratch,
 		"files": maxFiles, "tasks": maxTasks, "inodes": maxInodes,
+		"inside": insideID,
 	}
 	if have.seccomp {
 		config["server_filter"] = encodeFilter(serverFilter(have.namespaces, cloneFlags(have)))
@@ -159,7 +161,7 @@ func (v *server) configure(s *Sandbox, have layers) ([]byte, error) {
 	if have.namespaces {
 		return json.Marshal(map[string]any{
 			"source": kernelSource + jailSource, "calls": pythonCalls(), "last_capability": lastCapability(),
-			"mounts": mounts, "two_ids": len(namespaced().UidMappings) == 2, "python": jailPython,
+			"mounts": mounts, "two_ids": len(namespaced().UidMappings) == 2, "inside": insideID, "python": jailPython,
 			"arguments": serverArguments(jailPython), "environment": serverEnvironmentMap(), "server": config,
 		})
 	}
@@ -183,16 +185,16 @@ func cloneFlags(have layers) uint64 {
 }
 
 // awaitReady waits for the server's first word.
-func (v *server) awaitReady(have layers) error {
+func (v *server) awaitReady() error {
 	_ = v.control.SetReadDeadline(time.Now().Add(startTime))
 	e, _, err := v.receive()
 	_ = v.control.SetReadDeadline(time.Time{})
 	switch {
 	case err != nil:
 		return fmt.Errorf("start the interpreter: %w: %s", err, v.complain.String())
-	case e.Event == "failed" && have.namespaces:
+	case e.Event == "refused":
 		return &layerError{Layer{Name: "read-only root", Required: true, Detail: e.Text, Lost: lostRoot}}
-	case e.Event == "failed":
+	case e.Event != "ready":
 		return errors.New(e.Text)
 	}
 	v.versions = e.Versions
@@ -328,13 +330,22 @@ func (p *process) awaitLocked() error {
 	_ = p.errs.SetReadDeadline(time.Now().Add(spawnTime))
 	word := make([]byte, 1)
 	if _, err := p.errs.Read(word); err != nil {
-		return fmt.Errorf("the process ended before it was locked in: %w", err)
+		return fmt.Errorf("the process ended before it was locked in: %s", p.lastWord(err))
 	}
 	if word[0] != 'R' {
 		text, _ := io.ReadAll(io.LimitReader(p.errs, 4096))
 		return fmt.Errorf("the process could not be locked in: %s", text)
 	}
 	return p.errs.SetReadDeadline(time.Time{})
+}
+
+func (p *process) lastWord(err error) string {
+	select {
+	case e := <-p.exit:
+		return fmt.Sprintf("wait status %#x", e.Status)
+	case <-time.After(time.Second):
+		return err.Error()
+	}
 }
 
 // A tailBuffer keeps the last few KiB that an interpreter complained.
@@ -355,21 +366,4 @@ func (b *tailBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.TrimSpace(string(b.text))
-}
-
-// namespaced is how the jail's first process starts. Root lends it two users: 0, to reach an interpreter that only root may
-// read, and one that owns nothing, for the programs. Anyone else has only himself to lend.
-func namespaced() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{
-		Cloneflags:  allNamespaces,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
-	}
-	if os.Geteuid() == 0 && idMapped("/proc/self/uid_map", nobodyID) && idMapped("/proc/self/gid_map", nobodyID) {
-		own := syscall.SysProcIDMap{ContainerID: 1000, HostID: nobodyID, Size: 1}
-		attr.UidMappings = append(attr.UidMappings, own)
-		attr.GidMappings = append(attr.GidMappings, own)
-		attr.GidMappingsEnableSetgroups = true
-	}
-	return attr
 }

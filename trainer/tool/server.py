@@ -114,20 +114,21 @@ def child(number, descriptors):
 
 # What still needs privileges over the process's own namespaces, and the descriptors: 0 empty, 1 and 2 out, 3 the program.
 def arrange(number, descriptors):
+    os.dup2(3, 0)
+    for source, target in zip(descriptors, (3, 1, 2)):
+        os.dup2(source, target)
+    os.setsid()  # else kill(0) reaches the server and the other calls, whatever the process namespace
     write_proc("oom_score_adj", b"1000")
     if config["namespaces"]:
         write_proc("setgroups", b"deny")
-        write_proc("uid_map", b"1000 %d 1" % UID)
-        write_proc("gid_map", b"1000 %d 1" % GID)
+        write_proc("uid_map", b"%d %d 1" % (config["inside"], UID))
+        write_proc("gid_map", b"%d %d 1" % (config["inside"], GID))
         call("mount the scratch directory", "mount", b"scratch", b"/tmp", b"tmpfs",
              MS_NOSUID | MS_NODEV | MS_NOEXEC, SCRATCH_OPTIONS)
         os.chdir("/tmp")
     else:
         os.mkdir(SCRATCH + str(number), 0o700)
         os.chdir(SCRATCH + str(number))
-    os.dup2(3, 0)
-    for source, target in zip(descriptors, (3, 1, 2)):
-        os.dup2(source, target)
 
 
 def write_proc(name, text):

@@ -4,12 +4,36 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // nobodyID is a user and group that owns no file and runs nothing else: systemd leaves 65520 to 65533 unused.
 const nobodyID = 65533
+
+// insideID is the user that programs find themselves to be.
+const insideID = 1000
+
+// namespaced is how the jail's first process starts. Root lends it two users: 0, to reach an interpreter that only root may
+// read, and one that owns nothing, for the programs. Anyone else has only himself to lend; he is not called 0 inside, since
+// the kernel lets only those map a 0 further who could give files capabilities.
+func namespaced() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{
+		Setsid:     true, // what a terminal sends to its group is for the runner to act on
+		Cloneflags: allNamespaces,
+	}
+	if os.Geteuid() == 0 && idMapped("/proc/self/uid_map", nobodyID) && idMapped("/proc/self/gid_map", nobodyID) {
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: insideID, HostID: nobodyID, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}, {ContainerID: insideID, HostID: nobodyID, Size: 1}}
+		attr.GidMappingsEnableSetgroups = true
+		return attr
+	}
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: insideID, HostID: os.Geteuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: insideID, HostID: os.Getegid(), Size: 1}}
+	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP} // kept over the start of an interpreter that is not 0
+	return attr
+}
 
 // idMapped reports whether a map of this user namespace has the id.
 func idMapped(file string, id int) bool {
@@ -36,7 +60,7 @@ func pythonCalls() map[string]int {
 	return map[string]int{
 		"clone": unix.SYS_CLONE, "mount": unix.SYS_MOUNT, "umount2": unix.SYS_UMOUNT2, "pivot_root": unix.SYS_PIVOT_ROOT,
 		"mount_setattr": unix.SYS_MOUNT_SETATTR, "prctl": unix.SYS_PRCTL, "capset": unix.SYS_CAPSET,
-		"seccomp": unix.SYS_SECCOMP, "close_range": unix.SYS_CLOSE_RANGE, "personality": unix.SYS_PERSONALITY,
+		"seccomp": unix.SYS_SECCOMP, "close_range": unix.SYS_CLOSE_RANGE,
 		"landlock_create_ruleset": unix.SYS_LANDLOCK_CREATE_RULESET, "landlock_add_rule": unix.SYS_LANDLOCK_ADD_RULE,
 		"landlock_restrict_self": unix.SYS_LANDLOCK_RESTRICT_SELF,
 	}

@@ -17,8 +17,9 @@
 // it keeps user 0. A helper re-executed from this binary would ask a hook of every main and every test that uses a sandbox.
 // A call has to be forked from a process that has numpy and sympy in memory, so the code that forks is Python in any case.
 //
-// Same program, same result: hash seed, addresses, time zone, locale, random seeds and thread counts are fixed. What a
-// program draws from the system (os.urandom, an unseeded numpy generator) and the time of day are not.
+// Same program, same result: hash seed, time zone, locale, random seeds and thread counts are fixed. What a
+// program draws from the system (os.urandom, an unseeded numpy generator), the time of day and
+// the addresses of objects are not.
 package tool
 
 import (
