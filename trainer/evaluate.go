@@ -38,7 +38,7 @@ type Rendered struct {
 func (t *Trainer) Evaluate(ctx context.Context, greedy bool, shown int) (Evaluation, error) {
 	r := t.recipe
 	problems := t.task.HeldOut[:min(r.Evaluation.Problems, len(t.task.HeldOut))]
-	s, samples := r.sampling(), r.Evaluation.Samples
+	s, samples := t.sampling(), r.Evaluation.Samples
 	if greedy {
 		s.params.Temperature, samples = 0, 1
 	}

@@ -41,7 +41,7 @@ func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *ru
 	if len(task.Problems) == 0 && r.Train.Steps > 0 {
 		return nil, errors.New("trainer: the task has no problems to train on")
 	}
-	if task.Demonstrate == nil && r.Warmup.Steps > 0 {
+	if len(task.Demonstrations) == 0 && r.Warmup.Steps > 0 {
 		return nil, errors.New("trainer: warmup.steps is set, but the task has no demonstrations")
 	}
 	e, err := engine.New(dev, w, r.engineConfig())
@@ -156,7 +156,7 @@ func (t *Trainer) rollouts(ctx context.Context, problems []env.Problem, m *Metri
 	begun := time.Now()
 	before := t.roller.engine.Stats()
 	done, r := 0, t.recipe.Rollout
-	groups, err := t.roller.play(ctx, problems, r.Samples, t.recipe.sampling(), func(p, g int) uint64 {
+	groups, err := t.roller.play(ctx, problems, r.Samples, t.sampling(), func(p, g int) uint64 {
 		return memberSeed(t.recipe.Seed, t.step, p, g, drawReplies)
 	}, func(*Rollout) {
 		done++
@@ -232,7 +232,7 @@ func (t *Trainer) demonstrations() ([]*Rollout, error) {
 	out := make([]*Rollout, t.recipe.Warmup.Samples)
 	for i := range out {
 		r := kernels.Philox(t.recipe.Seed, uint32(t.step), uint32(i), 0, drawDemonstrations)
-		p := t.task.Problems[r[0]%uint32(len(t.task.Problems))]
+		p := t.task.Demonstrations[r[0]%uint32(len(t.task.Demonstrations))]
 		ep, err := t.task.Env.Start(p)
 		if err != nil {
 			return nil, fmt.Errorf("problem %d: %w", p.ID, err)
@@ -256,8 +256,9 @@ func (r Recipe) algorithm() Algorithm {
 }
 
 // sampling is how the replies of training are drawn.
-func (r Recipe) sampling() sampling {
-	return sampling{engine.Params{MaxTokens: r.Rollout.MaxTokens, Temperature: r.Rollout.Temperature, TopP: 1}, r.Rollout.MaxTokens}
+func (t *Trainer) sampling() sampling {
+	r := t.recipe.Rollout
+	return sampling{engine.Params{MaxTokens: r.MaxTokens, Temperature: r.Temperature, TopP: 1, Stop: t.task.Stop}, r.MaxTokens}
 }
 
 // invTemperature is as the sampler computes it.

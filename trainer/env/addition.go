@@ -44,6 +44,7 @@ func Addition(tok *tokenizer.Tokenizer, e Env) (*Task, error) {
 			t.Problems = append(t.Problems, p)
 		}
 	}
+	t.Demonstrations = t.Problems
 	return t, nil
 }
 

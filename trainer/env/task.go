@@ -6,9 +6,10 @@ type Task struct {
 	Problems []Problem
 	HeldOut  []Problem
 
-	// Demonstrate gives the tokens of a reply to learn from in supervised training; draw is a random number of its own.
-	// It is nil where there are none.
-	Demonstrate func(p Problem, draw uint64) ([]int32, error)
+	// Demonstrations are the problems of supervised training, and Demonstrate gives the tokens of a reply to learn from;
+	// draw is a random number of its own. Nil where there are none.
+	Demonstrations []Problem
+	Demonstrate    func(p Problem, draw uint64) ([]int32, error)
 
 	// Text is how tokens read, for people.
 	Text func(tokens []int32) string

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"tandem/engine"
+	"tandem/tokenizer"
+)
+
+type chatOptions struct {
+	modelFlags
+	system, template string
+	params           engine.Params
+	seed             uint64
+}
+
+func newChatCmd() *cobra.Command {
+	var o chatOptions
+	cmd := &cobra.Command{
+		Use:   "chat --model DIR",
+		Short: "Talk with a model; a line is a message, /new starts again, /quit ends",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), os.Stdin, os.Stdout) },
+	}
+	f := cmd.Flags()
+	o.register(f)
+	f.StringVar(&o.system, "system", "", "system message")
+	f.StringVar(&o.template, "template", "default", "default or no-thinking")
+	f.IntVar(&o.params.MaxTokens, "max-tokens", 1024, "tokens of a reply at most")
+	f.Float32Var(&o.params.Temperature, "temperature", 0.7, "0 is greedy")
+	f.Float32Var(&o.params.TopP, "top-p", 0.8, "keep the most probable tokens up to this probability")
+	f.IntVar(&o.params.TopK, "top-k", 20, "keep this many tokens (0: all)")
+	f.Uint64Var(&o.seed, "seed", 0, "of all draws")
+	return cmd
+}
+
+func (o *chatOptions) run(ctx context.Context, in io.Reader, out io.Writer) error {
+	m, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if m.tokenizer == nil {
+		return fmt.Errorf("chat: %s has no tokenizer.json", o.dir)
+	}
+	o.params.Stop = m.stops()
+	e, err := m.engine([][]int32{make([]int32, m.context)}, 1, o.params.MaxTokens)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	c := &conversation{o: o, m: m, e: e, out: out}
+	defer c.end()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<20)
+	for {
+		c.prompt(in)
+		if !lines.Scan() {
+			return lines.Err()
+		}
+		switch text := strings.TrimSpace(lines.Text()); text {
+		case "":
+		case "/quit":
+			return nil
+		case "/new":
+			c.end()
+		default:
+			if err := c.say(ctx, text); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// A conversation keeps its session, and so its pages, between turns.
+type conversation struct {
+	o       *chatOptions
+	m       *openModel
+	e       *engine.Engine
+	out     io.Writer
+	session *engine.Session
+	last    int32 // the reply's last token
+}
+
+// prompt invites a person to type.
+func (c *conversation) prompt(in io.Reader) {
+	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprint(c.out, "> ")
+	}
+}
+
+func (c *conversation) end() {
+	if c.session != nil {
+		c.session.Close()
+		c.session = nil
+	}
+}
+
+func (c *conversation) say(ctx context.Context, text string) error {
+	opts := tokenizer.ChatOptions{AddGenerationPrompt: true}
+	if c.o.template == "no-thinking" {
+		opts.EnableThinking = new(bool)
+	}
+	user := tokenizer.Message{Role: "user", Content: text}
+	err := c.open(user, opts)
+	if err != nil {
+		fmt.Fprintln(c.out, "(", err, "; /new starts again )")
+		return nil
+	}
+	sample, err := c.session.Next(ctx)
+	if err != nil {
+		return err
+	}
+	c.last = sample.Tokens[len(sample.Tokens)-1]
+	if sample.Stop == engine.StopLength {
+		fmt.Fprint(c.out, " (cut off)")
+	}
+	fmt.Fprintln(c.out)
+	return nil
+}
+
+// open begins a turn: with the whole template first, later with what follows the reply's own tokens.
+func (c *conversation) open(user tokenizer.Message, opts tokenizer.ChatOptions) error {
+	if c.session != nil {
+		tokens, err := c.m.tokenizer.Seam(c.last, []tokenizer.Message{user}, opts)
+		if err != nil {
+			return err
+		}
+		return c.session.Append(tokens, c.o.params.MaxTokens)
+	}
+	messages := []tokenizer.Message{user}
+	if c.o.system != "" {
+		messages = append([]tokenizer.Message{{Role: "system", Content: c.o.system}}, user)
+	}
+	tokens, err := c.m.tokenizer.EncodeChat(messages, opts)
+	if err != nil {
+		return err
+	}
+	if len(tokens) >= c.m.context {
+		return errors.New("the message is longer than the context")
+	}
+	var stream *tokenizer.Stream
+	shown := 0
+	c.session, err = c.e.Open(engine.Request{Tokens: tokens, Params: c.o.params, Seed: c.o.seed, Until: func(turn []int32) bool {
+		if len(turn) == 1 {
+			stream, shown = c.m.tokenizer.NewStream(), 0
+		}
+		for ; shown < len(turn); shown++ {
+			fmt.Fprint(c.out, stream.Push(turn[shown]))
+		}
+		return false
+	}})
+	return err
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"tandem/kernels"
+	"tandem/kernels/device"
+)
+
+func newDoctorCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell what this machine has and what tandem makes of it",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return doctor() },
+	}
+}
+
+func doctor() error {
+	fmt.Println(version())
+	line := func(name, format string, args ...any) { fmt.Printf("%-16s %s\n", name, fmt.Sprintf(format, args...)) }
+	line("processors", "%d (%s)", runtime.NumCPU(), cpuModel())
+	free, err := device.FreeMemory()
+	if err != nil {
+		return err
+	}
+	line("memory", "%.1f GiB free", float64(free)/(1<<30))
+	var disk unix.Statfs_t
+	if err := unix.Statfs(".", &disk); err == nil {
+		line("disk here", "%.1f GiB free", float64(disk.Bavail)*float64(disk.Bsize)/(1<<30))
+	}
+	line("huge pages", "%s", hugePages())
+	healthy := false
+	for _, name := range kernels.Vecs() {
+		dev, err := kernels.NewCPU(kernels.CPUConfig{Vec: name})
+		if err != nil {
+			line("loops "+name, "fail: %v", err)
+			continue
+		}
+		healthy = true
+		line("loops "+name, "give the plain loops' bits")
+		if err := dev.Close(); err != nil {
+			return err
+		}
+	}
+	dev, err := device.Open("auto", 0)
+	if err != nil || !healthy {
+		return fmt.Errorf("no device works: %w", err)
+	}
+	line("device", "%s", dev.Name())
+	return dev.Close()
+}
+
+func cpuModel() string {
+	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	for l := range strings.Lines(string(b)) {
+		if name, ok := strings.CutPrefix(l, "model name"); ok {
+			return strings.TrimSpace(strings.TrimLeft(name, "\t :"))
+		}
+	}
+	return runtime.GOARCH
+}
+
+func hugePages() string {
+	b, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
+	if err != nil {
+		return "not known"
+	}
+	s := string(b)
+	if i, j := strings.IndexByte(s, '['), strings.IndexByte(s, ']'); i >= 0 && j > i {
+		s = s[i+1 : j]
+	}
+	if s == "never" {
+		return "never: large models will be slower; echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+	}
+	return s
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"tandem/kernels"
+	"tandem/trainer"
+	"tandem/trainer/run"
+)
+
+// A loop is a run from where it stands to its end, and what a person sees of it.
+type loop struct {
+	recipe     trainer.Recipe
+	dir        *run.Dir
+	setup      *setup
+	expectRise float64
+
+	t       *trainer.Trainer
+	bar     *progress
+	rewards []float64                     // of the steps on rollouts
+	evals   map[int][2]trainer.Evaluation // by steps done: greedy, sampled
+}
+
+const (
+	metricsFile     = "metrics.jsonl"
+	evaluationsFile = "evaluations.jsonl"
+	shownReplies    = 3
+)
+
+func (l *loop) run(ctx context.Context, dev kernels.Device, resume bool) (err error) {
+	l.t, err = trainer.New(dev, l.setup.weights, l.setup.task, l.recipe, l.dir, nil)
+	if err != nil {
+		return err
+	}
+	defer l.t.Close()
+	l.evals = make(map[int][2]trainer.Evaluation)
+	if resume {
+		if err := l.resume(); err != nil {
+			return err
+		}
+	}
+	finished := l.t.Done() == l.recipe.Steps()
+	if finished && resume {
+		fmt.Printf("all %d steps of the run are done\n", l.recipe.Steps())
+	}
+	if err := l.steps(ctx); err != nil {
+		return l.stopped(ctx, err)
+	}
+	if err := l.setup.export(dev, filepath.Join(l.dir.Path(), "model"), l.facts()); err != nil {
+		return err
+	}
+	return l.summary()
+}
+
+// resume reads what the run has done.
+func (l *loop) resume() error {
+	if err := l.t.Resume(); err != nil {
+		return err
+	}
+	done := l.t.Done()
+	if err := l.dir.Rewind(evaluationsFile, done+1); err != nil {
+		return err
+	}
+	fmt.Printf("resuming after step %d of %d\n", done, l.recipe.Steps())
+	if done == 0 {
+		return nil
+	}
+	err := l.dir.ReadLines(metricsFile, func(line []byte) error {
+		var m trainer.Metrics
+		err := json.Unmarshal(line, &m)
+		if err == nil && m.Step >= l.recipe.Warmup.Steps {
+			l.rewards = append(l.rewards, m.Reward)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(l.dir.Path(), evaluationsFile)); err != nil {
+		return nil
+	}
+	return l.dir.ReadLines(evaluationsFile, func(line []byte) error {
+		var ev trainer.Evaluation
+		err := json.Unmarshal(line, &ev)
+		if err == nil {
+			l.remember(ev)
+		}
+		return err
+	})
+}
+
+func (l *loop) remember(ev trainer.Evaluation) {
+	pair := l.evals[ev.Step]
+	if ev.Greedy {
+		pair[0] = ev
+	} else {
+		pair[1] = ev
+	}
+	l.evals[ev.Step] = pair
+}
+
+// steps trains to the end of the recipe.
+func (l *loop) steps(ctx context.Context) error {
+	warm := l.recipe.Warmup.Steps
+	for l.t.Done() < l.recipe.Steps() {
+		if err := l.evaluate(ctx); err != nil {
+			return err
+		}
+		n, of, name := l.t.Done(), warm, "warm-up"
+		if n >= warm {
+			n, of, name = n-warm, l.recipe.Train.Steps, "GRPO"
+		}
+		if l.bar == nil || l.bar.name != name {
+			l.endBar()
+			fmt.Printf("\n%s, %d steps\n", name, of)
+			l.bar = newProgress(os.Stderr, name, of, "steps")
+		}
+		m, err := l.t.Step(ctx)
+		if err != nil {
+			return err
+		}
+		l.show(m, n, of)
+		l.bar.set(n + 1)
+	}
+	l.endBar()
+	return l.evaluate(ctx)
+}
+
+func (l *loop) endBar() {
+	if l.bar != nil {
+		l.bar.done()
+	}
+}
+
+// show prints a step; of a warm-up, one in ten or so.
+func (l *loop) show(m trainer.Metrics, n, of int) {
+	if m.Stage == "warmup" {
+		if every := max(1, of/10); n%every == 0 || n == of-1 {
+			l.bar.clear()
+			fmt.Printf("step %*d/%d  loss %.4f  grad %6.3f  %6.0f tokens/s\n", digits(of), n+1, of, m.Loss, m.GradNorm, float64(m.Trained)/m.UpdateSeconds)
+		}
+		return
+	}
+	l.rewards = append(l.rewards, m.Reward)
+	l.bar.clear()
+	replay := ""
+	if m.Replayed {
+		replay = "  (replies from the log)"
+	}
+	fmt.Printf("step %*d/%d  reward %.3f  passed %3.0f%%  length %5.1f  entropy %.3f  grad %6.3f  mismatch %g  rollout %5.0f tokens/s  update %6.0f tokens/s%s\n",
+		digits(of), n+1, of, m.Reward, 100*m.PassRate, m.Length, m.Entropy, m.GradNorm, m.Mismatch,
+		rate(m.Sampled, m.RolloutSeconds), rate(m.Trained, m.UpdateSeconds), replay)
+}
+
+func rate(n int, seconds float64) float64 {
+	if seconds == 0 {
+		return 0
+	}
+	return float64(n) / seconds
+}
+
+func digits(n int) int { return len(fmt.Sprint(n)) }
+
+// evaluate scores the held-out problems where the recipe asks for it: before the first step on rollouts, after the last,
+// and every so many in between.
+func (l *loop) evaluate(ctx context.Context) error {
+	e, n := l.recipe.Evaluation, l.t.Done()-l.recipe.Warmup.Steps
+	due := n == 0 || n == l.recipe.Train.Steps || n > 0 && e.Every > 0 && n%e.Every == 0
+	if _, done := l.evals[l.t.Done()]; done || !due || e.Problems == 0 || len(l.setup.task.HeldOut) == 0 {
+		return nil
+	}
+	l.endBar()
+	for _, greedy := range []bool{true, false} {
+		begun := time.Now()
+		ev, err := l.t.Evaluate(ctx, greedy, shownReplies)
+		if err != nil {
+			return err
+		}
+		if err := l.dir.Append(evaluationsFile, ev); err != nil {
+			return err
+		}
+		l.remember(ev)
+		how := fmt.Sprintf("sampled, %d of each", ev.Samples)
+		if greedy {
+			how = "greedy"
+		}
+		fmt.Printf("held out, %d problems, %s: accuracy %.3f, reward %.3f, length %.1f (%.1f s)\n",
+			ev.Problems, how, ev.Accuracy, ev.Reward, ev.Length, time.Since(begun).Seconds())
+	}
+	l.bar = nil
+	return nil
+}
+
+// stopped ends a run that was interrupted: with a full state of the last whole step.
+func (l *loop) stopped(ctx context.Context, cause error) error {
+	l.endBar()
+	if ctx.Err() == nil {
+		return cause
+	}
+	if err := l.t.Save(); err != nil {
+		return fmt.Errorf("interrupted, and the state could not be saved: %w", err)
+	}
+	fmt.Printf("\nstopped after step %d of %d; go on with: tandem train --resume --run %s\n", l.t.Done(), l.recipe.Steps(), l.dir.Path())
+	return exitCode(130)
+}
+
+// facts are about the run, for the model's README.
+func (l *loop) facts() [][2]string {
+	facts := [][2]string{{"recipe", l.recipe.Name}, {"trained from", l.setup.source}, {"steps", fmt.Sprint(l.recipe.Steps())}}
+	if ev, ok := l.evals[l.recipe.Steps()]; ok {
+		facts = append(facts, [2]string{"held-out accuracy, greedy", fmt.Sprintf("%.3f", ev[0].Accuracy)},
+			[2]string{"held-out reward, sampled", fmt.Sprintf("%.3f", ev[1].Reward)})
+	}
+	return facts
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"tandem/kernels"
+	"tandem/kernels/device"
+	"tandem/model"
+	"tandem/tokenizer"
+)
+
+// modelFlags are those of every command that reads a model directory.
+type modelFlags struct {
+	dir, dtype, device string
+	workers            int
+	context            int
+}
+
+func (f *modelFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.dir, "model", "", "Hugging Face directory of the model")
+	flags.StringVar(&f.dtype, "dtype", "bf16", "bf16 or float32")
+	flags.StringVar(&f.device, "device", "auto", "auto or cpu")
+	flags.IntVar(&f.workers, "workers", 0, "threads of the CPU device (0: one per processor)")
+	flags.IntVar(&f.context, "context", 4096, "tokens of a sequence at most, prompt included")
+}
+
+// An openModel is a loaded model on its device.
+type openModel struct {
+	dev       kernels.Device
+	weights   *model.Weights
+	tokenizer *tokenizer.Tokenizer // nil where the directory has none
+	context   int
+}
+
+func (m *openModel) Close() {
+	if m.tokenizer != nil {
+		m.tokenizer.Close()
+	}
+	m.dev.Close()
+}
+
+func parseDType(name string) (kernels.DType, error) {
+	switch name {
+	case "bf16", "bfloat16":
+		return kernels.BF16, nil
+	case "float32", "f32":
+		return kernels.F32, nil
+	}
+	return 0, fmt.Errorf("dtype %q: want bf16 or float32", name)
+}
+
+// loadTokenizer gives nil where a directory has no tokenizer.
+func loadTokenizer(dir string) (*tokenizer.Tokenizer, error) {
+	if _, err := os.Stat(filepath.Join(dir, "tokenizer.json")); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return tokenizer.Load(dir)
+}
+
+// open loads the model that the flags name.
+func (f *modelFlags) open() (*openModel, error) {
+	if f.dir == "" {
+		return nil, errors.New("--model is missing: the Hugging Face directory of a model")
+	}
+	d, err := parseDType(f.dtype)
+	if err != nil {
+		return nil, err
+	}
+	c, err := model.ReadConfig(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	tok, err := loadTokenizer(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	if tok != nil {
+		c.Live = min(c.Live, tok.VocabSize())
+	}
+	dev, err := device.Open(f.device, f.workers)
+	if err != nil {
+		return nil, err
+	}
+	m := &openModel{dev: dev, tokenizer: tok, context: min(f.context, c.Context())}
+	if m.weights, err = loadWeights(dev, c, d, m.context, f.dir); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// loadWeights takes the arena and fills it from a directory.
+func loadWeights(dev kernels.Device, c model.Config, d kernels.DType, context int, dir string) (*model.Weights, error) {
+	w, err := model.NewWeights(dev, c, d, context)
+	if err != nil {
+		return nil, err
+	}
+	win, err := model.NewWindow(dev)
+	if err != nil {
+		return nil, err
+	}
+	notes, err := w.Load(win, dir)
+	for _, n := range notes {
+		fmt.Fprintln(os.Stderr, "tandem: note:", n)
+	}
+	return w, err
+}
