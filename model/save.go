@@ -24,12 +24,12 @@ type Card struct {
 const shardBytes = 5_000_000_000
 
 // Save writes the weights, in the arena's dtype, as a directory that AutoModelForCausalLM.from_pretrained loads. Weights
-// that are not finite are refused. See SaveFrom.
+// that are not finite are refused. See saveFrom.
 func (w *Weights) Save(win *Window, dir string, card Card) error {
 	c := w.Config
 	c.DType = w.Arena.DType.String()
 	d, size := weightDType(c.DType), w.Arena.DType.Size()
-	return SaveFrom(dir, c, card, func(out io.Writer, p Param) error {
+	return saveFrom(dir, c, card, func(out io.Writer, p Param) error {
 		at := 0
 		return win.down(w.Arena.Ptr+kernels.Ptr(p.Off*size), p.Len()*size, func(piece []byte) error {
 			if i := safetensors.NonFinite(piece, d); i >= 0 {
@@ -42,10 +42,10 @@ func (w *Weights) Save(win *Window, dir string, card Card) error {
 	})
 }
 
-// SaveFrom writes a directory whose parameters, in c.DType, come from read. It is written aside, synced and renamed, so
+// saveFrom writes a directory whose parameters, in c.DType, come from read. It is written aside, synced and renamed, so
 // that dir is at any moment whole: what was there, or what is saved. A directory that holds anything that Save does not
 // write is not replaced.
-func SaveFrom(dir string, c Config, card Card, read func(w io.Writer, p Param) error) error {
+func saveFrom(dir string, c Config, card Card, read func(w io.Writer, p Param) error) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("save %s: %w", dir, err)
 	}

@@ -33,7 +33,7 @@ func files(t *testing.T, dir string) []string {
 	return names
 }
 
-// constant gives weights that are all v, as SaveFrom reads them.
+// constant gives weights that are all v, as saveFrom reads them.
 func constant(c Config, v float32) func(io.Writer, Param) error {
 	d := weightDType(c.DType)
 	return func(w io.Writer, p Param) error {
@@ -170,7 +170,7 @@ func TestSaveReplaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, to := range []string{dir, dir, link} {
-		if err := SaveFrom(to, c, Card{}, constant(c, float32(i))); err != nil {
+		if err := saveFrom(to, c, Card{}, constant(c, float32(i))); err != nil {
 			t.Fatal(err)
 		}
 		holds(t, dir, float32(i))
@@ -184,7 +184,7 @@ func TestSaveReplaces(t *testing.T) {
 	// File systems that cannot exchange take this way.
 	a, b := filepath.Join(parent, "a"), filepath.Join(parent, "b")
 	for _, d := range []string{a, b} {
-		if err := SaveFrom(d, c, Card{}, constant(c, 1)); err != nil {
+		if err := saveFrom(d, c, Card{}, constant(c, 1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(d, readmeName), []byte(d), 0o600); err != nil {
@@ -231,7 +231,7 @@ func TestSaveFails(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			parent := t.TempDir()
 			dir := filepath.Join(parent, "out")
-			if err := SaveFrom(dir, c, Card{}, constant(c, 1)); err != nil {
+			if err := saveFrom(dir, c, Card{}, constant(c, 1)); err != nil {
 				t.Fatal(err)
 			}
 			if k.file != "" {
@@ -239,7 +239,7 @@ func TestSaveFails(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := SaveFrom(dir, k.c, k.card, k.read)
+			err := saveFrom(dir, k.c, k.card, k.read)
 			if err == nil || !strings.Contains(err.Error(), k.want) || !strings.HasPrefix(err.Error(), "save "+dir) {
 				t.Fatalf("got %v, want %q in it", err, k.want)
 			}
@@ -254,7 +254,7 @@ func TestSaveFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{file, filepath.Join(file, "out")} {
-		if err := SaveFrom(dir, c, Card{}, constant(c, 1)); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		if err := saveFrom(dir, c, Card{}, constant(c, 1)); err == nil || !strings.Contains(err.Error(), "not a directory") {
 			t.Errorf("save to %s: got %v", dir, err)
 		}
 	}
@@ -268,12 +268,12 @@ func TestSaveRealDisk(t *testing.T) {
 	}
 	defer unix.Unmount(mount, unix.MNT_DETACH)
 	c, dir := tiny(t), filepath.Join(mount, "out")
-	if err := SaveFrom(dir, c, Card{}, constant(c, 1)); err != nil {
+	if err := saveFrom(dir, c, Card{}, constant(c, 1)); err != nil {
 		t.Fatal(err)
 	}
-	err := SaveFrom(filepath.Join(mount, "second"), c, Card{}, constant(c, 2))
+	err := saveFrom(filepath.Join(mount, "second"), c, Card{}, constant(c, 2))
 	for i := 3; err == nil && i < 9; i++ {
-		err = SaveFrom(filepath.Join(mount, fmt.Sprint("more", i)), c, Card{}, constant(c, 3))
+		err = saveFrom(filepath.Join(mount, fmt.Sprint("more", i)), c, Card{}, constant(c, 3))
 	}
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("full disk: got %v", err)
@@ -286,7 +286,7 @@ func TestSaveRealDisk(t *testing.T) {
 	if err := unix.Mount("", mount, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	err = SaveFrom(dir, c, Card{}, constant(c, 3))
+	err = saveFrom(dir, c, Card{}, constant(c, 3))
 	if !errors.Is(err, unix.EROFS) || !strings.HasPrefix(err.Error(), "save "+dir) {
 		t.Errorf("read-only: got %v", err)
 	}
@@ -298,7 +298,7 @@ func TestSaveRealDisk(t *testing.T) {
 func TestSaveKilled(t *testing.T) {
 	c := tiny(t)
 	if dir := os.Getenv("TANDEM_TEST_SAVE_AND_HANG"); dir != "" {
-		t.Log(SaveFrom(dir, c, Card{}, func(w io.Writer, p Param) error {
+		t.Log(saveFrom(dir, c, Card{}, func(w io.Writer, p Param) error {
 			if strings.Contains(p.Name, "layers.2") {
 				fmt.Println("in the middle")
 				time.Sleep(time.Hour)
@@ -309,7 +309,7 @@ func TestSaveKilled(t *testing.T) {
 	}
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "out")
-	if err := SaveFrom(dir, c, Card{}, constant(c, 1)); err != nil {
+	if err := saveFrom(dir, c, Card{}, constant(c, 1)); err != nil {
 		t.Fatal(err)
 	}
 	child := exec.Command(os.Args[0], "-test.run=^TestSaveKilled$", "-test.v")
@@ -339,7 +339,7 @@ func TestSaveKilled(t *testing.T) {
 	if diff := cmp.Diff([]string{".out.partial", "out"}, files(t, parent)); diff != "" {
 		t.Error(diff)
 	}
-	if err := SaveFrom(dir, c, Card{}, constant(c, 3)); err != nil {
+	if err := saveFrom(dir, c, Card{}, constant(c, 3)); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, dir, 3)
