@@ -121,6 +121,8 @@ type pool struct {
 	next      atomic.Int64  // first item that nobody has taken
 	running   atomic.Int32  // workers that have not finished this launch
 	closed    atomic.Bool
+	joining   atomic.Bool // worker 0 is parked until the others have finished
+	joined    chan struct{}
 	parked    []atomic.Bool
 	wake      []chan struct{}
 }
@@ -136,7 +138,7 @@ type job struct {
 const spins = 20000 // about 10 µs
 
 func newPool(n int, arenas *mapping, v *vec) *pool {
-	p := &pool{workers: make([]*Memory, n), parked: make([]atomic.Bool, n), wake: make([]chan struct{}, n)}
+	p := &pool{workers: make([]*Memory, n), parked: make([]atomic.Bool, n), wake: make([]chan struct{}, n), joined: make(chan struct{}, 1)}
 	for i := range p.workers {
 		p.workers[i] = &Memory{arenas: arenas, vec: v}
 		p.wake[i] = make(chan struct{}, 1)
@@ -164,11 +166,7 @@ func (p *pool) run(op *Op, args unsafe.Pointer, items int) error {
 		p.epoch.Add(1)
 		p.unpark()
 		p.share(p.workers[0])
-		for i := 0; p.running.Load() != 0; i++ {
-			if i > spins {
-				runtime.Gosched()
-			}
-		}
+		p.join()
 	} else {
 		p.share(p.workers[0])
 	}
@@ -197,6 +195,27 @@ func (p *pool) share(m *Memory) {
 	}
 }
 
+// join waits until the other workers have finished the launch.
+func (p *pool) join() {
+	for range spins {
+		if p.running.Load() == 0 {
+			return
+		}
+	}
+	p.joining.Store(true)
+	if p.running.Load() == 0 && p.joining.CompareAndSwap(true, false) {
+		return
+	}
+	<-p.joined
+}
+
+// finish is the end of a worker's part; the last one calls a parked worker 0.
+func (p *pool) finish() {
+	if p.running.Add(-1) == 0 && p.joining.CompareAndSwap(true, false) {
+		p.joined <- struct{}{}
+	}
+}
+
 func (p *pool) unpark() {
 	for i := range p.parked {
 		if p.parked[i].CompareAndSwap(true, false) {
@@ -214,7 +233,7 @@ func (p *pool) work(i int) {
 			return
 		}
 		p.share(p.workers[i])
-		p.running.Add(-1)
+		p.finish()
 	}
 }
 
