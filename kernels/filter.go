@@ -80,14 +80,14 @@ type histogram struct {
 }
 
 // bucketOf is the bucket of a token at this distance from the maximum.
-func (h *histogram) bucketOf(distance float32) int {
+func (h histogram) bucketOf(distance float32) int {
 	b := math.Float32bits(distance) & math.MaxInt32 // equal zeros may be -0 apart
 	return min(max(0, int(b>>h.shift)-h.first), len(h.buckets)-1)
 }
 
 // histogram has buckets from 2^-20 on, what is nearer being in the first, to 2^8: beyond 2·126·ln 2 a probability is 0.
-func (r *sampleRow) histogram(m *Memory) *histogram {
-	h := &histogram{shift: 17}
+func (r *sampleRow) histogram(m *Memory) histogram {
+	h := histogram{shift: 17}
 	if len(r.parts) == 1 {
 		h.shift = 20 // few tokens need few buckets
 	}
@@ -113,7 +113,7 @@ func (r *sampleRow) histogram(m *Memory) *histogram {
 
 // prefix is the last place of the shortest prefix that has k tokens or at least the mass, and its mass. It has a token
 // at least, and all of positive probability if neither is reached.
-func (r *sampleRow) prefix(m *Memory, h *histogram, k int, goal float64) (last place, mass float64) {
+func (r *sampleRow) prefix(m *Memory, h histogram, k int, goal float64) (last place, mass float64) {
 	for i, b := range h.buckets {
 		if b.count == 0 {
 			continue
@@ -137,7 +137,7 @@ func (r *sampleRow) prefix(m *Memory, h *histogram, k int, goal float64) (last p
 }
 
 // sorted is the places in bucket i, in order.
-func (r *sampleRow) sorted(m *Memory, h *histogram, i int) []place {
+func (r *sampleRow) sorted(m *Memory, h histogram, i int) []place {
 	places := scratch[place](m, h.buckets[i].count)[:0]
 	for t, part := range r.parts {
 		if r.weight(t) == 0 || h.bucketOf(r.top-part.top) > i {

@@ -35,7 +35,7 @@ func LogProb(q Queue, logp, entropy, lse, x, w, target Tensor, invT float32) {
 		d.want(entropy, "entropy", "R", F32)
 	}
 	R, V, D := x.Shape[0], w.Shape[0], x.Shape[1]
-	rows := min(linearRows(R, D, x.DType), max(16, blocks(R, 32)*4)) // eight items or more where R allows
+	rows := min(linearRows(R, D, x.DType), max(16, blocks(R, 16)*4)) // four items or more where R allows
 	launch(q, &logProbOp, blocks(R, rows), logProbArgs{
 		logp: logp.Ptr, entropy: entropy.Ptr, lse: lse.Ptr, x: x.Ptr, w: w.Ptr, target: target.Ptr,
 		R: int32(R), V: int32(V), D: int32(D), rows: int32(rows), dtype: int32(x.DType), invT: invT,
@@ -148,8 +148,10 @@ type spread struct {
 // spreadTile takes p and v as softmaxTile leaves them, and v goes on with as many ones: both sums are dots with p.
 func (m *Memory) spreadTile(p, v []float32, C int) spread {
 	p[slices.Index(v[:C], 0)] = 0 // its v is 0, so that the mean does not miss it
-	var out [2]float32
-	m.vec.dotsF32(out[:], 2, p, vocabTile, v, vocabTile, 1, 2, wholeLanes(C)) // beyond C, p is 0
+	keep := m.Keep()
+	out := m.ScratchF32(2)
+	m.vec.dotsF32(out, 2, p, vocabTile, v, vocabTile, 1, 2, wholeLanes(C)) // beyond C, p is 0
+	m.Reset(keep)
 	return spread{mean: out[0], rest: out[1]}
 }
 

@@ -59,9 +59,12 @@ func (m *Memory) exps(p, v []float32, n int) float32 {
 	for j := n; j < N; j++ {
 		v[j] = floor
 	}
-	var lanes [16]float32
-	m.vec.exp2Sum(p[:N], v[:N], log2e, 0, &lanes)
-	return fold(&lanes)
+	keep := m.Keep()
+	lanes := (*[16]float32)(m.ScratchF32(16)) // a variable would go to the heap
+	*lanes = [16]float32{}
+	m.vec.exp2Sum(p[:N], v[:N], log2e, 0, lanes)
+	m.Reset(keep)
+	return fold(lanes)
 }
 
 // expTile is softmaxTile's p of one u.
