@@ -29,7 +29,9 @@ var rewritings = []rewriting{
 	{"itself", true, func(s string) string { return s }},
 	{"dfrac", true, func(s string) string { return strings.ReplaceAll(s, `\frac`, `\dfrac`) }},
 	{"tfrac", true, func(s string) string { return strings.ReplaceAll(s, `\frac`, `\tfrac`) }},
-	{"slash", true, func(s string) string { return texFraction.ReplaceAllString(mixedText.ReplaceAllString(s, `$1 \frac`), "$1/$2") }},
+	{"slash", true, func(s string) string {
+		return texFraction.ReplaceAllString(mixedText.ReplaceAllString(s, `$1 \frac`), "$1/$2")
+	}},
 	{"short fraction", true, func(s string) string { return shortNumbers.ReplaceAllString(s, `\frac$1$2`) }},
 	{"doubled fraction", true, doubledFraction},
 	{"spaced", true, func(s string) string { return operators.ReplaceAllString(s, " $1 ") }},

@@ -60,10 +60,13 @@ type atom struct {
 type ring struct {
 	atoms  []atom
 	ids    map[string]int
+	forms  map[*Expr]fraction // of nodes already seen: a kernel asks for its parts' forms again
 	budget *Budget
 }
 
-func newRing(b *Budget) *ring { return &ring{ids: make(map[string]int), budget: b} }
+func newRing(b *Budget) *ring {
+	return &ring{ids: make(map[string]int), forms: make(map[*Expr]fraction), budget: b}
+}
 
 func (r *ring) atom(key string, a atom) int {
 	id, ok := r.ids[key]

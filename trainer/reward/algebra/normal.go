@@ -17,7 +17,19 @@ func whole(p poly) fraction { return fraction{p, constant(big.NewRat(1, 1))} }
 // normal brings e into normal form. What it cannot look into becomes a kernel atom
 // named after the normal form of its parts, so that equal kernels are equal atoms.
 func (r *ring) normal(e *Expr) fraction {
-	if !r.budget.Spend(100) {
+	if len(e.Args) == 0 {
+		return r.form(e)
+	}
+	f, ok := r.forms[e]
+	if !ok {
+		f = r.form(e)
+		r.forms[e] = f
+	}
+	return f
+}
+
+func (r *ring) form(e *Expr) fraction {
+	if !r.budget.Spend(400) {
 		return whole(poly{})
 	}
 	switch e.Op {
