@@ -10,7 +10,7 @@ import (
 // </think>, nor what follows a <think> that is never closed.
 func extract(response string, bareLine bool) (answer, reason string) {
 	const open, end = "<think>", "</think>"
-	if i := strings.LastIndex(response, end); i >= 0 {
+	if i := lastIndex(response, end); i >= 0 {
 		response = response[i+len(end):]
 	}
 	if i := strings.Index(response, open); i >= 0 {
@@ -38,7 +38,7 @@ func extract(response string, bareLine bool) (answer, reason string) {
 func finalBox(text string) (content string, found, closed bool) {
 	for _, command := range [...]string{`\boxed`, `\fbox`} {
 		for end := len(text); ; {
-			i := strings.LastIndex(text[:end], command)
+			i := lastIndex(text[:end], command)
 			if i < 0 {
 				break
 			}
@@ -51,6 +51,19 @@ func finalBox(text string) (content string, found, closed bool) {
 		}
 	}
 	return "", false, false
+}
+
+// lastIndex is strings.LastIndex, from the front: with few matches that is several
+// times faster, since strings.Index uses vector instructions.
+func lastIndex(s, part string) int {
+	last := -1
+	for {
+		i := strings.Index(s[last+1:], part)
+		if i < 0 {
+			return last
+		}
+		last += 1 + i
+	}
 }
 
 func boxContent(rest string) (string, bool) {

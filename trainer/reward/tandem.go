@@ -73,16 +73,17 @@ func (g Tandem) Grade(response, label string) Result {
 		r.Reason = EmptyAnswer
 		return r
 	}
+	if r.Extracted == gold || answer.Canonical(r.Extracted) == answer.Canonical(gold) {
+		r.Given = r.Want
+		r.Score, r.Rule = 1, "identical"
+		return r
+	}
 	given, err := answer.Parse(r.Extracted)
 	if err != nil {
 		r.Reason = "could not read: " + err.Error()
 		return r
 	}
 	r.Given = given.String()
-	if c := answer.Canonical(gold); c == answer.Canonical(r.Extracted) {
-		r.Score, r.Rule = 1, "identical"
-		return r
-	}
 	steps := algebra.NewBudget(tandemSteps)
 	outcome := answer.Equal(given, want, steps)
 	r.Rule = outcome.Rule

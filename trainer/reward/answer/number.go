@@ -32,13 +32,7 @@ func (p *parser) number() (e *algebra.Expr, places, digits int) {
 	if len(whole)+len(part) > maxDigits {
 		return p.fail(errLength), 0, 0
 	}
-	v, ok := new(big.Rat).SetString(whole + "0." + part + "0")
-	if whole != "" {
-		v, ok = new(big.Rat).SetString(whole + "." + part + "0")
-	}
-	if !ok {
-		return p.unexpected(), 0, 0
-	}
+	v := decimal(whole, part)
 	if repeat != "" {
 		v.Add(v, repeatingValue(len(part), repeat))
 	}
@@ -49,6 +43,23 @@ func (p *parser) number() (e *algebra.Expr, places, digits int) {
 		return algebra.Rat(v), 0, 0
 	}
 	return algebra.Rat(v), len(part), len(strings.TrimLeft(whole+part, "0"))
+}
+
+// decimal is the value of whole.part, both digits or empty.
+func decimal(whole, part string) *big.Rat {
+	digits := whole + part
+	if len(digits) <= 18 {
+		n, d := int64(0), int64(1)
+		for i := range len(digits) {
+			n = n*10 + int64(digits[i]-'0')
+		}
+		for range len(part) {
+			d *= 10
+		}
+		return big.NewRat(n, d)
+	}
+	n, _ := new(big.Int).SetString(digits, 10)
+	return new(big.Rat).SetFrac(n, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(len(part))), nil))
 }
 
 func (p *parser) digits() string {

@@ -206,10 +206,9 @@ var unicodeForms = strings.NewReplacer(
 // and a full stop at the end dropped. It returns the text that Given and the
 // comparison of identical answers are about.
 func clean(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\ufffd")
+	if !ascii(s) {
+		s = unicodeForms.Replace(strings.ToValidUTF8(s, "\ufffd"))
 	}
-	s = unicodeForms.Replace(s)
 	for _, d := range [...]string{`\(`, `\)`, `\[`, `\]`} {
 		if strings.Contains(s, d) {
 			s = dropDelimiter(s, d)
@@ -225,6 +224,15 @@ func clean(s string) string {
 		}
 		s = t
 	}
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // dropDelimiter removes a delimiter of a formula, but not the end of a row of a
