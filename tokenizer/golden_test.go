@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ardanlabs/jinja"
@@ -16,12 +17,20 @@ import (
 // sharedDir holds Qwen3's own tokenizer on machines that have it.
 const sharedDir = "../../shared/data/qwen3-tokenizer"
 
+// qwen3 is loaded once for all tests: that takes seconds under the race detector.
+var qwen3 = sync.OnceValues(func() (*Tokenizer, error) { return Load(sharedDir) })
+
 func openTokenizer(tb testing.TB, dir string) *Tokenizer {
 	tb.Helper()
 	if dir == sharedDir {
 		if _, err := os.Stat(dir); err != nil {
 			tb.Skipf("needs Qwen3's tokenizer files in %s", filepath.Clean(dir))
 		}
+		tok, err := qwen3()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return tok
 	}
 	tok, err := Load(dir)
 	if err != nil {

@@ -125,8 +125,7 @@ func (s *ToolCallStream) content(r *Reply, end bool) bool {
 	s.say(r, string(s.buf[:at]))
 	s.buf = s.buf[at:]
 	switch {
-	case tag == callOpen:
-		s.scan = callScan{}
+	case tag == callOpen: // read next
 	case tag == thinkClose:
 		s.buf = s.buf[len(tag):]
 		s.orphan, s.trim = true, true
@@ -171,7 +170,7 @@ func (s *ToolCallStream) call(r *Reply, end bool) bool {
 		if call, err = s.scan.call(body[:n]); err == nil {
 			s.called++
 			r.Calls = append(r.Calls, call)
-			s.buf = body[n:]
+			s.buf, s.scan = body[n:], callScan{}
 			s.join, s.trim = s.said, true
 			return true
 		}
@@ -202,7 +201,7 @@ func (s *ToolCallStream) call(r *Reply, end bool) bool {
 			`Write <tool_call>{"name": <function-name>, "arguments": <args-json-object>}</tool_call>.`, s.called, err))
 	}
 	s.say(r, callOpen+string(body[:at]))
-	s.buf = body[at:]
+	s.buf, s.scan = body[at:], callScan{}
 	return true
 }
 
