@@ -7,27 +7,31 @@ package kernels
 //go:noescape
 func dotsBF16PanelAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
 
-// 2 rows of x against 6 rows of w, rows/2 times. Strides are in bytes; a group is 64 bytes of a row.
+// 1 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
 //
 //go:noescape
-func dotsBF16TileAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, rows int, groups int, mode int)
+func dotsBF16Rows1AVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
 
-// 1 row of x against N rows of w. Strides are in bytes; a group is 64 bytes of a row.
+// 2 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
 //
 //go:noescape
-func dotsBF16RowAVX2(out *float32, x *byte, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+func dotsBF16Rows2AVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
 
 // rows rows of x (even, at most 64) against 6 rows of w. Strides are in bytes; a group is 64 bytes of a row.
 //
 //go:noescape
 func dotsF32PanelAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
 
-// 2 rows of x against 6 rows of w, rows/2 times. Strides are in bytes; a group is 64 bytes of a row.
+// 1 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
 //
 //go:noescape
-func dotsF32TileAVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, rows int, groups int, mode int)
+func dotsF32Rows1AVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
 
-// 1 row of x against N rows of w. Strides are in bytes; a group is 64 bytes of a row.
+// 2 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
 //
 //go:noescape
-func dotsF32RowAVX2(out *float32, x *byte, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+func dotsF32Rows2AVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)

@@ -11,8 +11,8 @@ import (
 func dots(g *asm) {
 	for _, t := range []elem{bf16, f32} {
 		g.dotsPanelAVX2(t)
-		g.dotsTileAVX2(t)
-		g.dotsRowAVX2(t)
+		g.dotsRowsAVX2(t, 1)
+		g.dotsRowsAVX2(t, 2)
 	}
 }
 
@@ -44,148 +44,6 @@ func (g *asm) flushing(on bool) {
 	g.LDMXCSR(g.u32(name, 1, v))
 }
 
-// dotsTileAVX2 computes 2 rows of x with 6 rows of w at a time, for all pairs of rows. The 16 lanes of 12 outputs do not
-// fit the registers, so k is walked twice: lanes 0 to 7, then 8 to 15.
-func (g *asm) dotsTileAVX2(t elem) {
-	g.Function("dots" + string(t) + "TileAVX2")
-	g.SignatureExpr("func(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, rows, groups, mode int)")
-	g.Doc("2 rows of x against 6 rows of w, rows/2 times. Strides are in bytes; a group is 64 bytes of a row.")
-	g.Pragma("noescape")
-	out, ldo := g.param("out"), g.param("ldo")
-	px, ldx := g.param("x"), g.param("ldx")
-	w, ldw := g.param("w"), g.param("ldw")
-	lanes, rows, mode := g.param("lanes"), g.param("rows"), g.param("mode")
-	low := g.AllocLocal(12 * 32)
-	if t == bf16 {
-		g.VMOVDQU(g.u32("high", 8, 0xffff0000), y(13))
-	}
-	wa, wb, n, xa := g.GP64(), g.GP64(), g.GP64(), g.GP64()
-	body := func(disp int) {
-		wrow := func(i int) Mem {
-			m := Mem{Base: wa, Disp: disp}
-			if i >= 3 {
-				m.Base = wb
-			}
-			if i%3 > 0 {
-				m.Index, m.Scale = ldw, uint8(i%3)
-			}
-			return m
-		}
-		x0, x1 := Mem{Base: xa, Disp: disp}, Mem{Base: xa, Index: ldx, Scale: 1, Disp: disp}
-		if t == f32 {
-			g.VMOVUPS(x0, y(14))
-			g.VMOVUPS(x1, y(15))
-			for i := range 6 {
-				g.VMOVUPS(wrow(i), y(12))
-				g.VFMADD231PS(y(12), y(14), y(i))
-				g.VFMADD231PS(y(12), y(15), y(6+i))
-			}
-			return
-		}
-		g.VPAND(x0, y(13), y(14))
-		g.VPAND(x1, y(13), y(15))
-		for i := range 6 {
-			g.VPAND(wrow(i), y(13), y(12))
-			g.VFMADD231PS(y(12), y(14), y(i))
-			g.VFMADD231PS(y(12), y(15), y(6+i))
-		}
-		g.VMOVDQU(x0, y(14))
-		g.VMOVDQU(x1, y(15))
-		g.VPSLLD(Imm(16), y(14), y(14))
-		g.VPSLLD(Imm(16), y(15), y(15))
-		for i := range 6 {
-			g.VMOVDQU(wrow(i), y(12))
-			g.VPSLLD(Imm(16), y(12), y(12))
-			g.VFMADD231PS(y(12), y(14), y(i))
-			g.VFMADD231PS(y(12), y(15), y(6+i))
-		}
-	}
-	g.Label("tile")
-	if t == bf16 {
-		g.flushing(true)
-	}
-	for half := range 2 {
-		load, ready := fmt.Sprintf("load%d", half), fmt.Sprintf("ready%d", half)
-		g.TESTQ(U32(resume), mode)
-		g.JNZ(LabelRef(load))
-		for i := range 12 {
-			g.VXORPS(y(i), y(i), y(i))
-		}
-		g.JMP(LabelRef(ready))
-		g.Label(load)
-		for i := range 12 {
-			g.VMOVUPS(Mem{Base: lanes, Disp: 64*i + 32*half}, y(i))
-		}
-		g.Label(ready)
-		g.MOVQ(px, xa)
-		g.MOVQ(w, wa)
-		g.LEAQ(Mem{Base: w, Index: ldw, Scale: 2}, wb)
-		g.ADDQ(ldw, wb)
-		g.Load(g.Param("groups"), n)
-		g.times(n, "group", func() {
-			body(32 * half)
-			g.ADDQ(Imm(64), xa)
-			g.ADDQ(Imm(64), wa)
-			g.ADDQ(Imm(64), wb)
-		})
-		if half == 0 {
-			for i := range 12 {
-				g.VMOVUPS(y(i), low.Offset(32*i))
-			}
-		}
-	}
-	if t == bf16 {
-		g.flushing(false)
-	}
-	g.TESTQ(U32(spill), mode)
-	g.JNZ(LabelRef("spill"))
-	for i := range 12 {
-		g.VADDPS(low.Offset(32*i), y(i), y(i))
-	}
-	g.fold12(out, ldo)
-	g.JMP(LabelRef("next"))
-	g.Label("spill")
-	for i := range 12 {
-		g.VMOVUPS(low.Offset(32*i), y(14))
-		g.VMOVUPS(y(14), Mem{Base: lanes, Disp: 64 * i})
-		g.VMOVUPS(y(i), Mem{Base: lanes, Disp: 64*i + 32})
-	}
-	g.Label("next")
-	g.ADDQ(U32(12*64), lanes)
-	g.LEAQ(Mem{Base: px, Index: ldx, Scale: 2}, px)
-	g.LEAQ(Mem{Base: out, Index: ldo, Scale: 2}, out)
-	g.SUBQ(Imm(2), rows)
-	g.JNZ(LabelRef("tile"))
-	g.VZEROUPPER()
-	g.RET()
-}
-
-// fold12 folds the 8 lanes of y0 to y11: outputs 0 to 5 go to out, 6 to 11 to out+ldo.
-func (g *asm) fold12(out, ldo reg.Register) {
-	for i := range 6 { // one half becomes row 0, the other row 1; a blend is cheaper than a second shuffle
-		g.VBLENDPS(Imm(0xf0), y(6+i), y(i), y(12))   // row 0's lanes 0 to 3, row 1's 4 to 7
-		g.VPERM2F128(Imm(0x21), y(6+i), y(i), y(14)) // row 0's lanes 4 to 7, row 1's 0 to 3
-		g.VADDPS(y(12), y(14), y(i))
-	}
-	for i := 0; i < 6; i += 2 {
-		g.VBLENDPD(Imm(0xa), y(i+1), y(i), y(12))
-		g.VSHUFPD(Imm(0x5), y(i+1), y(i), y(14))
-		g.VADDPS(y(12), y(14), y(i))
-	}
-	g.VSHUFPS(Imm(0x88), y(2), y(0), y(12))
-	g.VSHUFPS(Imm(0xdd), y(2), y(0), y(14))
-	g.VADDPS(y(12), y(14), y(0))
-	g.VSHUFPS(Imm(0x88), y(4), y(4), y(12))
-	g.VSHUFPS(Imm(0xdd), y(4), y(4), y(14))
-	g.VADDPS(y(12), y(14), y(1))
-	row1 := Mem{Base: out, Index: ldo, Scale: 1}
-	g.VMOVUPS(x(0), Mem{Base: out})
-	g.VMOVLPS(x(1), Mem{Base: out, Disp: 16})
-	g.VEXTRACTF128(Imm(1), y(0), row1)
-	g.VEXTRACTF128(Imm(1), y(1), x(1))
-	g.VMOVLPS(x(1), row1.Offset(16))
-}
-
 // What one call of dotsPanel holds on its stack.
 const (
 	panelRows  = 64  // of x
@@ -197,14 +55,23 @@ const (
 
 // panel is the registers of dotsPanelAVX2 that live from block to block.
 type panel struct {
-	t            elem
-	packed       reg.Register // 6 rows of w as floats, then the lanes
-	lanes        reg.Register
-	x, ldx       reg.Register
-	done, n      reg.Register // bytes of a row before this block, groups in it
-	tiles, batch reg.Register
-	out          Mem
+	t          elem
+	packed     reg.Register // 6 rows of w as floats, then the lanes
+	lanes      reg.Register
+	x, ldx     reg.Register
+	done, n    reg.Register // bytes of a row before this block, groups in it
+	batch      reg.Register
+	ahead      reg.Register // what is fetched for the next 6 rows of w, in the order of the addresses
+	early      reg.Register // how: crowded, or by how many tiles more
+	out, tiles Mem
 }
+
+// The tiles of a block fetch the next 6 rows of w from memory while they compute: 6 lines a group, that is 3 in each
+// half of one tile if there are only one or two, else one in each half of 3 tiles.
+const (
+	spread  = 3
+	crowded = 4
+)
 
 func (p *panel) group() (per, width int) { // groups of a block; bytes of a group of 6 rows once they are floats
 	if p.t == bf16 {
@@ -221,9 +88,9 @@ func (g *asm) dotsPanelAVX2(t elem) {
 	g.SignatureExpr("func(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows, groups int)")
 	g.Doc("rows rows of x (even, at most 64) against 6 rows of w. Strides are in bytes; a group is 64 bytes of a row.")
 	g.Pragma("noescape")
-	p := &panel{t: t, packed: g.GP64(), lanes: g.GP64(), x: g.GP64(), done: g.GP64(), n: g.GP64(), tiles: g.GP64(), batch: g.GP64()}
+	p := &panel{t: t, packed: g.GP64(), lanes: g.GP64(), x: g.GP64(), done: g.GP64(), n: g.GP64(), batch: g.GP64(), ahead: g.GP64(), early: g.GP64()}
 	frame := g.AllocLocal(packBytes + panelRows/2*tileBytes + 64)
-	p.out = g.AllocLocal(8)
+	p.out, p.tiles = g.AllocLocal(8), g.AllocLocal(8)
 	g.LEAQ(frame.Offset(63), p.packed)
 	g.ANDQ(I32(-64), p.packed)
 	p.ldx = g.param("ldx")
@@ -238,8 +105,14 @@ func (g *asm) dotsPanelAVX2(t elem) {
 	last := g.panelPack(p)
 	g.Load(g.Param("x"), p.x)
 	g.ADDQ(p.done, p.x)
-	g.Load(g.Param("rows"), p.tiles)
-	g.SHRQ(Imm(1), p.tiles)
+	g.Load(g.Param("rows"), p.batch)
+	g.SHRQ(Imm(1), p.batch)
+	g.MOVQ(p.batch, p.tiles)
+	g.MOVQ(U32(spread), p.early)
+	g.CMPQ(p.batch, Imm(spread))
+	g.JGE(LabelRef("many"))
+	g.MOVQ(U32(crowded), p.early)
+	g.Label("many")
 	g.LEAQ(Mem{Base: p.packed, Disp: packBytes}, p.lanes)
 	g.Label("batch")
 	g.MOVQ(p.tiles, p.batch)
@@ -255,17 +128,32 @@ func (g *asm) dotsPanelAVX2(t elem) {
 	}
 	count := g.GP64()
 	g.MOVQ(p.batch, count)
-	g.times(count, "tile", func() { g.panelTile(p) })
+	g.times(count, "tile", func() {
+		g.TESTQ(p.early, p.early)
+		g.JNZ(LabelRef("early"))
+		g.panelTile(p, 0)
+		g.Label("tiled")
+	})
 	if t == bf16 {
 		g.flushing(false)
 	}
 	g.TESTQ(last, last)
 	g.JNZ(LabelRef("more"))
 	g.panelFold(p)
-	g.TESTQ(p.tiles, p.tiles)
-	g.JNZ(LabelRef("batch"))
+	g.CMPQ(p.tiles, Imm(0))
+	g.JNE(LabelRef("batch"))
 	g.VZEROUPPER()
 	g.RET()
+	g.Label("early")
+	g.CMPQ(p.early, Imm(crowded))
+	g.JEQ(LabelRef("crowded"))
+	g.DECQ(p.early)
+	g.panelTile(p, 1)
+	g.JMP(LabelRef("tiled"))
+	g.Label("crowded")
+	g.XORQ(p.early, p.early)
+	g.panelTile(p, 3)
+	g.JMP(LabelRef("tiled"))
 	g.Label("more")
 	g.MOVQ(p.n, count)
 	g.SHLQ(Imm(6), count)
@@ -292,6 +180,10 @@ func (g *asm) panelPack(p *panel) reg.Register {
 	g.ADDQ(ldw, w3)
 	g.MOVQ(p.packed, to)
 	g.MOVQ(p.n, n)
+	g.LEAQ(Mem{Base: p.done, Index: p.done, Scale: 4}, p.ahead)
+	g.ADDQ(w3, p.ahead)
+	g.ADDQ(ldw, p.ahead)
+	g.LEAQ(Mem{Base: p.ahead, Index: ldw, Scale: 2}, p.ahead)
 	g.times(n, "pack", func() {
 		g.packGroup(p.t, w, w3, ldw, to)
 		g.ADDQ(Imm(64), w)
@@ -301,11 +193,12 @@ func (g *asm) panelPack(p *panel) reg.Register {
 	return left
 }
 
-func (g *asm) panelTile(p *panel) {
+// panelTile computes a tile and fetches lines lines ahead with each half of a group.
+func (g *asm) panelTile(p *panel, lines int) {
 	_, width := p.group()
 	xa, wa, k := g.GP64(), g.GP64(), g.GP64()
 	for half := range 2 {
-		zero, ready := fmt.Sprintf("zero%d", half), fmt.Sprintf("ready%d", half)
+		zero, ready := g.label("zero"), g.label("ready")
 		g.TESTQ(p.done, p.done)
 		g.JZ(LabelRef(zero))
 		for i := range 12 {
@@ -322,6 +215,12 @@ func (g *asm) panelTile(p *panel) {
 		g.MOVQ(p.n, k)
 		g.times(k, "group", func() {
 			g.panelGroup(p.t, half, xa, p.ldx, wa)
+			for i := range lines {
+				g.PREFETCHT1(Mem{Base: p.ahead, Disp: 64 * i})
+			}
+			if lines > 0 {
+				g.ADDQ(U32(uint32(64*lines)), p.ahead)
+			}
 			g.ADDQ(Imm(64), xa)
 			g.ADDQ(U32(uint32(width)), wa)
 		})
@@ -359,13 +258,7 @@ func (g *asm) panelFold(p *panel) {
 func (g *asm) packGroup(t elem, w, w3, ldw, to reg.Register) {
 	for half := range 2 {
 		for i := range 6 {
-			m := Mem{Base: w, Disp: 32 * half}
-			if i >= 3 {
-				m.Base = w3
-			}
-			if i%3 > 0 {
-				m.Index, m.Scale = ldw, uint8(i%3)
-			}
+			m := six(w, w3, ldw, i).Offset(32 * half)
 			if t == f32 {
 				g.VMOVUPS(m, y(i))
 				g.VMOVUPS(y(i), Mem{Base: to, Disp: 32 * (6*half + i)})
@@ -406,136 +299,225 @@ func (g *asm) panelGroup(t elem, half int, xa, ldx, wa reg.Register) {
 	six(12*32*half + 6*32)
 }
 
-// dotsRowAVX2 computes one row of x with every row of w, 4 at a time: the decode step, which is bound by reading w.
-func (g *asm) dotsRowAVX2(t elem) {
-	g.Function("dots" + string(t) + "RowAVX2")
-	g.SignatureExpr("func(out *float32, x, w *byte, ldw int, lanes *float32, N, groups, mode int)")
-	g.Doc("1 row of x against N rows of w. Strides are in bytes; a group is 64 bytes of a row.")
+// fold12 folds the 8 lanes of y0 to y11: outputs 0 to 5 go to out, 6 to 11 to out+ldo.
+func (g *asm) fold12(out, ldo reg.Register) {
+	for i := range 6 { // one half becomes row 0, the other row 1; a blend is cheaper than a second shuffle
+		g.VBLENDPS(Imm(0xf0), y(6+i), y(i), y(12))   // row 0's lanes 0 to 3, row 1's 4 to 7
+		g.VPERM2F128(Imm(0x21), y(6+i), y(i), y(14)) // row 0's lanes 4 to 7, row 1's 0 to 3
+		g.VADDPS(y(12), y(14), y(i))
+	}
+	for i := 0; i < 6; i += 2 {
+		g.VBLENDPD(Imm(0xa), y(i+1), y(i), y(12))
+		g.VSHUFPD(Imm(0x5), y(i+1), y(i), y(14))
+		g.VADDPS(y(12), y(14), y(i))
+	}
+	g.VSHUFPS(Imm(0x88), y(2), y(0), y(12))
+	g.VSHUFPS(Imm(0xdd), y(2), y(0), y(14))
+	g.VADDPS(y(12), y(14), y(0))
+	g.VSHUFPS(Imm(0x88), y(4), y(4), y(12))
+	g.VSHUFPS(Imm(0xdd), y(4), y(4), y(14))
+	g.VADDPS(y(12), y(14), y(1))
+	row1 := Mem{Base: out, Index: ldo, Scale: 1}
+	g.VMOVUPS(x(0), Mem{Base: out})
+	g.VMOVLPS(x(1), Mem{Base: out, Disp: 16})
+	g.VEXTRACTF128(Imm(1), y(0), row1)
+	g.VEXTRACTF128(Imm(1), y(1), x(1))
+	g.VMOVLPS(x(1), row1.Offset(16))
+}
+
+// rowChunk is how many rows of w a call of dotsRows folds at a time.
+const rowChunk = 32
+
+// dotsRowsAVX2 computes 1 or 2 rows of x with every row of w, in tiles of 4 outputs: the decode step, which is bound by
+// reading w. Its lanes wait on the stack, or if k has more pieces in the caller's memory, as those of dotsPanel do.
+func (g *asm) dotsRowsAVX2(t elem, rows int) {
+	g.Function(fmt.Sprintf("dots%sRows%dAVX2", t, rows))
+	g.SignatureExpr("func(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N, groups, mode int)")
+	g.Doc(fmt.Sprintf("%d rows of x against N rows of w (at most %d if lanes are kept). Strides are in bytes; a group is", rows, rowChunk), "64 bytes of a row.")
 	g.Pragma("noescape")
-	out, px, w, ldw := g.param("out"), g.param("x"), g.param("w"), g.param("ldw")
-	lanes, N, mode := g.param("lanes"), g.param("N"), g.param("mode")
+	frame, left := g.AllocLocal(rows*rowChunk*64+64), g.AllocLocal(8)
+	r := &rowsLoop{t: t, rows: rows, out: g.param("out"), x: g.param("x"), ldx: g.param("ldx"), w: g.param("w"), ldw: g.param("ldw"), lanes: g.GP64()}
+	base, count := g.GP64(), g.GP64()
+	g.LEAQ(frame.Offset(63), base)
+	g.ANDQ(I32(-64), base)
+	mode := g.param("mode")
+	g.TESTQ(mode, mode)
+	g.JZ(LabelRef("own"))
+	g.Load(g.Param("lanes"), base)
+	g.Label("own")
+	n := g.param("N")
+	g.MOVQ(n, left)
 	if t == bf16 {
-		g.VMOVDQU(g.u32("high", 8, 0xffff0000), y(13))
+		g.VMOVDQU(g.u32("high", 8, 0xffff0000), y(15))
 	}
-	xa, w0, ahead, n, ld3 := g.GP64(), g.GP64(), g.GP64(), g.GP64(), g.GP64()
-	g.LEAQ(Mem{Base: ldw, Index: ldw, Scale: 2}, ld3)
-	g.CMPQ(N, Imm(4))
-	g.JLT(LabelRef("single"))
-	for _, rows := range []int{4, 1} {
-		name := map[int]string{4: "four", 1: "one"}[rows]
-		g.Label(name)
-		if t == bf16 {
-			g.flushing(true)
-		}
-		g.rowInit(rows, lanes, mode, name)
-		g.MOVQ(px, xa)
-		g.MOVQ(w, w0)
-		g.LEAQ(Mem{Base: w, Index: ldw, Scale: 4}, ahead)
-		g.Load(g.Param("groups"), n)
-		g.times(n, name+"group", func() {
-			if rows == 4 {
-				for i := range 4 {
-					g.PREFETCHT0(strided(ahead, ldw, ld3, i, 0))
-				}
-				g.ADDQ(Imm(64), ahead)
-			}
-			g.rowBody(t, rows, xa, func(i, disp int) Mem { return strided(w0, ldw, ld3, i, disp) })
-			g.ADDQ(Imm(64), xa)
-			g.ADDQ(Imm(64), w0)
-		})
-		if t == bf16 {
-			g.flushing(false)
-		}
-		g.TESTQ(U32(spill), mode)
-		g.JNZ(LabelRef(name + "spill"))
-		g.rowFold(rows, out)
-		g.JMP(LabelRef(name + "next"))
-		g.Label(name + "spill")
-		for i := range 2 * rows {
-			g.VMOVUPS(y(i), Mem{Base: lanes, Disp: 32 * i})
-		}
-		g.Label(name + "next")
-		g.ADDQ(U32(64*rows), lanes)
-		g.ADDQ(Imm(uint64(4*rows)), out)
-		g.LEAQ(Mem{Base: w, Index: ldw, Scale: uint8(rows)}, w)
-		g.SUBQ(Imm(uint64(rows)), N)
-		if rows == 4 {
-			g.CMPQ(N, Imm(4))
-			g.JGE(LabelRef(name))
-			g.Label("single")
-			g.TESTQ(N, N)
-			g.JZ(LabelRef("done"))
-		} else {
-			g.JNZ(LabelRef(name))
-		}
+	g.Label("chunk")
+	g.MOVQ(base, r.lanes)
+	g.rowsCount(left, count)
+	if t == bf16 {
+		g.flushing(true)
 	}
-	g.Label("done")
+	for _, cols := range []int{4 / rows, 1} {
+		loop, done := g.label("tiles"), g.label("done")
+		g.Label(loop)
+		g.CMPQ(count, Imm(uint64(cols)))
+		g.JLT(LabelRef(done))
+		g.rowsTile(r, cols)
+		g.SUBQ(Imm(uint64(cols)), count)
+		g.JMP(LabelRef(loop))
+		g.Label(done)
+	}
+	if t == bf16 {
+		g.flushing(false)
+	}
+	g.Load(g.Param("mode"), count)
+	g.TESTQ(U32(spill), count)
+	g.JNZ(LabelRef("end"))
+	g.MOVQ(base, r.lanes)
+	g.rowsCount(left, count)
+	ldo := g.param("ldo")
+	for _, cols := range []int{4 / rows, 1} {
+		loop, done := g.label("folds"), g.label("folded")
+		g.Label(loop)
+		g.CMPQ(count, Imm(uint64(cols)))
+		g.JLT(LabelRef(done))
+		g.rowsFold(r, cols, ldo)
+		g.SUBQ(Imm(uint64(cols)), count)
+		g.JMP(LabelRef(loop))
+		g.Label(done)
+	}
+	g.SUBQ(Imm(rowChunk), left)
+	g.JG(LabelRef("chunk"))
+	g.Label("end")
 	g.VZEROUPPER()
 	g.RET()
 }
 
-// strided is row i < 4 from base on, with ld3 three times ld.
-func strided(base, ld, ld3 reg.Register, i, disp int) Mem {
-	m := Mem{Base: base, Disp: disp}
-	switch i {
-	case 1, 2:
-		m.Index, m.Scale = ld, uint8(i)
-	case 3:
-		m.Index, m.Scale = ld3, 1
-	}
-	return m
+type rowsLoop struct {
+	t      elem
+	rows   int
+	out    reg.Register
+	x, ldx reg.Register
+	w, ldw reg.Register
+	lanes  reg.Register
 }
 
-func (g *asm) rowInit(rows int, lanes, mode reg.Register, name string) {
+func (g *asm) rowsCount(left Mem, count reg.Register) {
+	most := g.GP64()
+	g.MOVQ(left, count)
+	g.MOVQ(U32(rowChunk), most)
+	g.CMPQ(count, most)
+	g.CMOVQGT(most, count)
+}
+
+// rowsTile leaves the lanes of rows times cols outputs, a column's rows together, in lanes: output i has lanes 0 to 7 in
+// y(2i) and 8 to 15 in y(2i+1).
+func (g *asm) rowsTile(r *rowsLoop, cols int) {
+	outs := r.rows * cols
+	mode, zero, ready := g.param("mode"), g.label("zero"), g.label("ready")
 	g.TESTQ(U32(resume), mode)
-	g.JNZ(LabelRef(name + "load"))
-	for i := range 2 * rows {
+	g.JZ(LabelRef(zero))
+	for i := range 2 * outs {
+		g.VMOVUPS(Mem{Base: r.lanes, Disp: 32 * i}, y(i))
+	}
+	g.JMP(LabelRef(ready))
+	g.Label(zero)
+	for i := range 2 * outs {
 		g.VXORPS(y(i), y(i), y(i))
 	}
-	g.JMP(LabelRef(name + "ready"))
-	g.Label(name + "load")
-	for i := range 2 * rows {
-		g.VMOVUPS(Mem{Base: lanes, Disp: 32 * i}, y(i))
+	g.Label(ready)
+	xa, w0, w3, ahead, n := g.GP64(), g.GP64(), g.GP64(), g.GP64(), g.GP64()
+	g.MOVQ(r.x, xa)
+	g.MOVQ(r.w, w0)
+	if cols == 4 {
+		g.LEAQ(Mem{Base: r.w, Index: r.ldw, Scale: 2}, w3)
+		g.ADDQ(r.ldw, w3)
 	}
-	g.Label(name + "ready")
-}
-
-// rowBody is one group: output i has lanes 0 to 7 in y(2i) and 8 to 15 in y(2i+1).
-func (g *asm) rowBody(t elem, rows int, xa reg.Register, w func(i, disp int) Mem) {
-	for half := range 2 {
-		xm := Mem{Base: xa, Disp: 32 * half}
-		if t == f32 {
-			g.VMOVUPS(xm, y(14))
-			for i := range rows {
-				g.VFMADD231PS(w(i, 32*half), y(14), y(2*i+half))
+	g.LEAQ(Mem{Base: r.w, Index: r.ldw, Scale: uint8(cols)}, r.w)
+	g.MOVQ(r.w, ahead)
+	g.Load(g.Param("groups"), n)
+	g.times(n, "group", func() {
+		// The rows after these, in the order of their addresses: memory gives them faster than as several streams.
+		for i := range cols {
+			g.PREFETCHT0(Mem{Base: ahead, Disp: 64 * i})
+		}
+		g.ADDQ(U32(uint32(64*cols)), ahead)
+		g.rowsGroup(r, cols, xa, func(i int) Mem {
+			if i == 3 {
+				return Mem{Base: w3}
 			}
-			continue
+			return six(w0, w3, r.ldw, i)
+		})
+		g.ADDQ(Imm(64), xa)
+		g.ADDQ(Imm(64), w0)
+		if cols == 4 {
+			g.ADDQ(Imm(64), w3)
 		}
-		g.VPAND(xm, y(13), y(14))
-		g.VMOVDQU(xm, y(15))
-		g.VPSLLD(Imm(16), y(15), y(15))
-		for i := range rows {
-			g.VMOVDQU(w(i, 32*half), y(11))
-			g.VPAND(y(11), y(13), y(12))
-			g.VFMADD231PS(y(12), y(14), y(2*i+half))
-			g.VPSLLD(Imm(16), y(11), y(11))
-			g.VFMADD231PS(y(11), y(15), y(2*i+half))
+	})
+	for i := range 2 * outs {
+		g.VMOVUPS(y(i), Mem{Base: r.lanes, Disp: 32 * i})
+	}
+	g.ADDQ(U32(uint32(64*outs)), r.lanes)
+}
+
+func (g *asm) rowsGroup(r *rowsLoop, cols int, xa reg.Register, w func(i int) Mem) {
+	for half := range 2 {
+		for m := range r.rows {
+			xm := Mem{Base: xa, Disp: 32 * half}
+			if m > 0 {
+				xm.Index, xm.Scale = r.ldx, 1
+			}
+			if r.t == f32 {
+				g.VMOVUPS(xm, y(11+m))
+				continue
+			}
+			g.VPAND(xm, y(15), y(11+2*m))
+			g.VMOVDQU(xm, y(12+2*m))
+			g.VPSLLD(Imm(16), y(12+2*m), y(12+2*m))
+		}
+		for i := range cols {
+			wm := w(i).Offset(32 * half)
+			if r.t == f32 {
+				g.VMOVUPS(wm, y(13))
+				for m := range r.rows {
+					g.VFMADD231PS(y(13), y(11+m), y(2*(i*r.rows+m)+half))
+				}
+				continue
+			}
+			g.VMOVDQU(wm, y(8))
+			g.VPAND(y(8), y(15), y(9))
+			g.VPSLLD(Imm(16), y(8), y(8))
+			for m := range r.rows {
+				g.VFMADD231PS(y(9), y(11+2*m), y(2*(i*r.rows+m)+half))
+			}
+			for m := range r.rows {
+				g.VFMADD231PS(y(8), y(12+2*m), y(2*(i*r.rows+m)+half))
+			}
 		}
 	}
 }
 
-func (g *asm) rowFold(rows int, out reg.Register) {
-	for i := range rows {
-		g.VADDPS(y(2*i+1), y(2*i), y(i))
+// rowsFold folds what rowsTile left and advances lanes and out.
+func (g *asm) rowsFold(r *rowsLoop, cols int, ldo reg.Register) {
+	outs := r.rows * cols
+	for i := range outs {
+		g.VMOVUPS(Mem{Base: r.lanes, Disp: 64 * i}, y(i))
+		g.VADDPS(Mem{Base: r.lanes, Disp: 64*i + 32}, y(i), y(i))
 		g.VEXTRACTF128(Imm(1), y(i), x(12))
 		g.VADDPS(x(12), x(i), x(i))
 	}
-	if rows == 1 {
-		g.VMOVHLPS(x(0), x(0), x(12))
-		g.VADDPS(x(12), x(0), x(0))
-		g.VMOVSHDUP(x(0), x(12))
-		g.VADDSS(x(12), x(0), x(0))
-		g.VMOVSS(x(0), Mem{Base: out})
+	g.ADDQ(U32(uint32(64*outs)), r.lanes)
+	if outs < 4 {
+		for m := range outs {
+			g.VMOVHLPS(x(m), x(m), x(12))
+			g.VADDPS(x(12), x(m), x(m))
+			g.VMOVSHDUP(x(m), x(12))
+			g.VADDSS(x(12), x(m), x(m))
+		}
+		g.VMOVSS(x(0), Mem{Base: r.out})
+		if r.rows == 2 {
+			g.VMOVSS(x(1), Mem{Base: r.out, Index: ldo, Scale: 1})
+		}
+		g.ADDQ(Imm(4), r.out)
 		return
 	}
 	for i := 0; i < 4; i += 2 {
@@ -546,5 +528,13 @@ func (g *asm) rowFold(rows int, out reg.Register) {
 	g.VSHUFPS(Imm(0x88), x(2), x(0), x(12))
 	g.VSHUFPS(Imm(0xdd), x(2), x(0), x(14))
 	g.VADDPS(x(12), x(14), x(0))
-	g.VMOVUPS(x(0), Mem{Base: out})
+	if r.rows == 1 {
+		g.VMOVUPS(x(0), Mem{Base: r.out})
+		g.ADDQ(Imm(16), r.out)
+		return
+	}
+	g.VPERMILPS(Imm(0xd8), x(0), x(0)) // two outputs of row 0, two of row 1
+	g.VMOVLPS(x(0), Mem{Base: r.out})
+	g.VMOVHPS(x(0), Mem{Base: r.out, Index: ldo, Scale: 1})
+	g.ADDQ(Imm(8), r.out)
 }
