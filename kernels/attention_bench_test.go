@@ -2,8 +2,10 @@ package kernels_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"tandem/kernels"
 	"tandem/kernels/kerneltest"
@@ -28,20 +30,31 @@ func reportRate(bm *testing.B, n int, unit string) {
 	bm.ReportMetric(float64(n)*float64(bm.N)/bm.Elapsed().Seconds()/1e9, unit)
 }
 
+// reportBest runs f, which is n bytes or operations, and reports the rate of the quickest run: the one that was left
+// alone where the machine is shared.
+func reportBest(bm *testing.B, n int, unit string, f func()) {
+	best := time.Duration(math.MaxInt64)
+	for bm.Loop() {
+		at := time.Now()
+		f()
+		best = min(best, time.Since(at))
+	}
+	bm.ReportMetric(float64(n)/best.Seconds()/1e9, unit)
+}
+
 const benchScale = 0.088
 
 // BenchmarkAttention is a prefill at a head dimension of 128 with 1, 2 and 4 query heads a key head.
 func BenchmarkAttention(bm *testing.B) {
 	for _, dtype := range kerneltest.DTypes {
 		for _, G := range []int{1, 2, 4} {
-			const n, K, E = 1024, 2, 128
+			const n, K, E = 1024, 1, 128
 			H := K * G
 			bm.Run(fmt.Sprintf("%v/G=%d", dtype, G), func(bm *testing.B) {
 				c, b := benchmarkBatch(bm, dtype, []int{n}, H, K, E)
-				for bm.Loop() {
+				reportBest(bm, 2*2*H*E*n*(n+1)/2, "GFLOP/s", func() {
 					kernels.Attention(c.d.Q, b.out, b.lse, b.qk, c.kv, b.AttentionBatch, cacheLayer, benchScale)
-				}
-				reportRate(bm, 2*2*H*E*n*(n+1)/2, "GFLOP/s")
+				})
 			})
 		}
 	}
@@ -51,14 +64,13 @@ func BenchmarkAttention(bm *testing.B) {
 func BenchmarkAttentionBackward(bm *testing.B) {
 	for _, dtype := range kerneltest.DTypes {
 		for _, G := range []int{1, 2, 4} {
-			const n, K, E = 1024, 2, 128
+			const n, K, E = 1024, 1, 128
 			H := K * G
 			bm.Run(fmt.Sprintf("%v/G=%d", dtype, G), func(bm *testing.B) {
 				c, b := benchmarkBatch(bm, dtype, []int{n}, H, K, E)
-				for bm.Loop() {
+				reportBest(bm, 5*2*H*E*n*(n+1)/2, "GFLOP/s", func() {
 					kernels.AttentionBackward(c.d.Q, b.dqkv, b.dout, b.out, b.lse, b.qk, c.kv, b.AttentionBatch, cacheLayer, benchScale, b.delta)
-				}
-				reportRate(bm, 5*2*H*E*n*(n+1)/2, "GFLOP/s")
+				})
 			})
 		}
 	}
@@ -71,10 +83,9 @@ func BenchmarkAttentionDecode(bm *testing.B) {
 			const n, K, E, G = 1024, 8, 128, 4
 			bm.Run(fmt.Sprintf("%v/S=%d", dtype, S), func(bm *testing.B) {
 				c, b := decodeBatch(bm, dtype, S, n, K*G, K, E)
-				for bm.Loop() {
+				reportBest(bm, S*n*2*K*E*dtype.Size(), "GB/s", func() {
 					kernels.Attention(c.d.Q, b.out, kernels.Tensor{}, b.qk, c.kv, b.AttentionBatch, cacheLayer, benchScale)
-				}
-				reportRate(bm, S*n*2*K*E*dtype.Size(), "GB/s")
+				})
 			})
 		}
 	}
