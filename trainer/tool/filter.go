@@ -11,17 +11,28 @@ import (
 // The filter is an allow list: what is not named below answers EPERM, or ENOSYS where the C library then takes an older
 // way. Left out on purpose, beside everything that changes the system: new processes and programs (fork, execve: one
 // program is one process, so that one limit on its address space bounds its memory), memory that no address space
-// counts (memfd_create, shared memory), file locks (a program could hold millions of them in the kernel), addresses
-// (bind, connect, sendto with one), and everything that reaches another process.
+// counts (memfd_create, shared memory), file locks (a program could hold millions of them in the kernel, and the
+// interpreter's files are the host's), reading past the page cache (it would load the host's disk), addresses (bind, connect,
+// sendto with one), and everything that reaches another process.
 //
 // It is assembled here rather than by elastic/go-seccomp-bpf: version 1.6.0 compares a later system call number with the
 // argument that an earlier rule left in the accumulator, so a call can be let through by choice of its arguments.
 
-// A rule lets a system call through: always, or when its argument arg is one of values (all 64 bits compared).
+// A rule lets a system call through when its argument arg is one of values (any, if there are none; all 64 bits count). Where
+// arg is flagged, or there are no values, argument flagArg must have none of the bits in flags besides.
 type rule struct {
-	call   uint32
-	arg    int
-	values []uint64
+	call    uint32
+	arg     int
+	values  []uint64
+	flagged uint64
+	flagArg int
+	flags   uint32
+}
+
+// idleCalls answer 0 and do nothing: on memory they have nothing to do, and on the interpreter's files they would have the
+// host's disk write its journal or drop its cache.
+func idleCalls() []uint32 {
+	return []uint32{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_MSYNC, unix.SYS_FADVISE64}
 }
 
 // Flags of a new thread: what the GNU and the musl C library pass, and nothing else.
@@ -39,16 +50,17 @@ const (
 )
 
 func conditionalCalls() []rule {
-	return []rule{
-		{unix.SYS_CLONE, 0, []uint64{threadFlags, threadFlagsMusl}},
-		{unix.SYS_FCNTL, 1, []uint64{unix.F_DUPFD, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL,
-			unix.F_DUPFD_CLOEXEC, unix.F_GETPIPE_SZ}},
-		{unix.SYS_IOCTL, 1, []uint64{unix.TCGETS, unix.TIOCGWINSZ, unix.TIOCINQ, fionbio, fioclex, fionclex}},
-		{unix.SYS_PRCTL, 0, []uint64{unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_VMA}},
-		{unix.SYS_PRLIMIT64, 0, []uint64{0}}, // of itself; hard limits cannot be raised
-		{unix.SYS_SOCKETPAIR, 0, []uint64{unix.AF_UNIX}},
-		{unix.SYS_SENDTO, 4, []uint64{0}}, // no address
-	}
+	return append(legacyRules(), []rule{
+		{call: unix.SYS_OPENAT, flagArg: 2, flags: unix.O_DIRECT},
+		{call: unix.SYS_CLONE, values: []uint64{threadFlags, threadFlagsMusl}},
+		{call: unix.SYS_FCNTL, arg: 1, values: []uint64{unix.F_DUPFD, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL,
+			unix.F_DUPFD_CLOEXEC, unix.F_GETPIPE_SZ}, flagged: unix.F_SETFL, flagArg: 2, flags: unix.O_DIRECT},
+		{call: unix.SYS_IOCTL, arg: 1, values: []uint64{unix.TCGETS, unix.TIOCGWINSZ, unix.TIOCINQ, fionbio, fioclex, fionclex}},
+		{call: unix.SYS_PRCTL, values: []uint64{unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_VMA}},
+		{call: unix.SYS_PRLIMIT64, values: []uint64{0}}, // of itself; hard limits cannot be raised
+		{call: unix.SYS_SOCKETPAIR, values: []uint64{unix.AF_UNIX}},
+		{call: unix.SYS_SENDTO, arg: 4, values: []uint64{0}}, // no address
+	}...)
 }
 
 // Calls that act on processes by number: harmless where the program is alone in its namespace, else withheld.
@@ -59,16 +71,16 @@ func signalCalls() []uint32 {
 func plainCalls() []uint32 {
 	return append(legacyCalls(),
 		unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64,
-		unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_LSEEK, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_OPENAT,
+		unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_LSEEK, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE,
 		unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_READLINKAT, unix.SYS_GETDENTS64,
 		unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_FCHDIR, unix.SYS_MKDIRAT, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT,
 		unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_SYMLINKAT, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_UTIMENSAT,
-		unix.SYS_TRUNCATE, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FADVISE64, unix.SYS_FSYNC, unix.SYS_FDATASYNC,
-		unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_UMASK, unix.SYS_FLOCK, unix.SYS_SENDFILE, unix.SYS_COPY_FILE_RANGE,
+		unix.SYS_TRUNCATE, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE,
+		unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_UMASK, unix.SYS_SENDFILE, unix.SYS_COPY_FILE_RANGE,
 		unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_PSELECT6, unix.SYS_PPOLL, unix.SYS_EVENTFD2,
 		unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_RECVFROM, unix.SYS_SHUTDOWN,
 		unix.SYS_GETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
-		unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MADVISE, unix.SYS_BRK, unix.SYS_MSYNC,
+		unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MADVISE, unix.SYS_BRK,
 		unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGTIMEDWAIT,
 		unix.SYS_RT_SIGSUSPEND, unix.SYS_RT_SIGPENDING, unix.SYS_SIGALTSTACK, unix.SYS_RESTART_SYSCALL,
 		unix.SYS_GETITIMER, unix.SYS_SETITIMER, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME,
@@ -77,8 +89,8 @@ func plainCalls() []uint32 {
 		unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID, unix.SYS_GETGROUPS,
 		unix.SYS_GETPRIORITY, unix.SYS_GETCPU, unix.SYS_GETRANDOM, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY,
 		unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, unix.SYS_SCHED_GET_PRIORITY_MAX,
-		unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_FUTEX, unix.SYS_MEMBARRIER, unix.SYS_SET_ROBUST_LIST,
-		unix.SYS_GET_ROBUST_LIST, unix.SYS_SET_TID_ADDRESS, unix.SYS_RSEQ, unix.SYS_WAIT4, unix.SYS_WAITID,
+		unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_FUTEX, unix.SYS_SET_ROBUST_LIST,
+		unix.SYS_RSEQ, unix.SYS_WAIT4, unix.SYS_WAITID,
 		unix.SYS_EXIT, unix.SYS_EXIT_GROUP)
 }
 
@@ -103,8 +115,8 @@ func serverCalls() []uint32 {
 
 func serverRules(cloneFlags uint64) []rule {
 	return []rule{
-		{unix.SYS_CLONE, 0, []uint64{cloneFlags}},
-		{unix.SYS_PRCTL, 0, []uint64{unix.PR_SET_DUMPABLE, unix.PR_SET_SECUREBITS, unix.PR_SET_NO_NEW_PRIVS}},
+		{call: unix.SYS_CLONE, values: []uint64{cloneFlags}},
+		{call: unix.SYS_PRCTL, values: []uint64{unix.PR_SET_DUMPABLE, unix.PR_SET_SECUREBITS, unix.PR_SET_NO_NEW_PRIVS, unix.PR_SET_PDEATHSIG}},
 	}
 }
 
@@ -144,6 +156,7 @@ func serverFilter(signals bool, cloneFlags uint64) []unix.SockFilter {
 	program = append(program, answer(serverCalls(), retAllow)...)
 	program = append(program, answer(absentCalls(), retErrno|uint32(unix.ENOSYS))...)
 	program = append(program, answer(xattrCalls(), retErrno|uint32(unix.ENOTSUP))...)
+	program = append(program, answer(idleCalls(), retErrno)...)
 	for _, r := range conditionalCalls() {
 		for _, more := range serverRules(cloneFlags) {
 			if more.call == r.call {
@@ -177,14 +190,32 @@ func answer(calls []uint32, value uint32) []unix.SockFilter {
 }
 
 func (r rule) assemble() []unix.SockFilter {
-	low := offArgs + 8*uint32(r.arg) // little-endian, as both supported machines are
-	var body []unix.SockFilter
-	for _, v := range r.values {
-		body = append(body, load(low), unless(uint32(v), 3), load(low+4), unless(uint32(v>>32), 1), ret(retAllow))
+	low := argument(r.arg)
+	refuse := ret(retErrno | uint32(unix.EPERM))
+	body := []unix.SockFilter{refuse}
+	if r.values == nil {
+		body = r.checkFlags()
 	}
-	body = append(body, ret(retErrno|uint32(unix.EPERM)))
+	for _, v := range r.values {
+		matched := []unix.SockFilter{ret(retAllow)}
+		if v == r.flagged && r.flags != 0 {
+			matched = r.checkFlags()
+		}
+		n := uint8(len(matched))
+		one := []unix.SockFilter{load(low), unless(uint32(v), n+2), load(low + 4), unless(uint32(v>>32), n)}
+		body = slices.Concat(one, matched, body)
+	}
 	return slices.Insert(body, 0, unless(r.call, uint8(len(body))))
 }
+
+// checkFlags ends the rule by what argument flagArg holds.
+func (r rule) checkFlags() []unix.SockFilter {
+	return []unix.SockFilter{load(argument(r.flagArg)), {Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, Jf: 1, K: r.flags},
+		ret(retErrno | uint32(unix.EPERM)), ret(retAllow)}
+}
+
+// argument is where the low half of an argument is: both supported machines are little-endian.
+func argument(n int) uint32 { return offArgs + 8*uint32(n) }
 
 // encodeFilter gives the bytes of the program, in hexadecimal, as the kernel takes them.
 func encodeFilter(program []unix.SockFilter) string {

@@ -144,7 +144,7 @@ func (p *python) paths() []string {
 
 // hostPaths is the module search path where there is no jail.
 func (p *python) hostPaths() []string {
-	list := []string{p.Stdlib, p.Dynload}
+	list := []string{"", p.Stdlib, p.Dynload}
 	for _, name := range sortedKeys(p.Packages) {
 		if dir := filepath.Dir(p.Packages[name][0]); !slices.Contains(list, dir) {
 			list = append(list, dir)

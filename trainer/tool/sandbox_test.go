@@ -44,7 +44,7 @@ func testSandboxWith(t testing.TB, cfg Config, have layers) *Sandbox {
 // The cases of area j_sandbox, and what each kind of program must give.
 func TestPrograms(t *testing.T) {
 	t.Setenv("SECRET_TOKEN", "abc")
-	s := testSandbox(t, Config{Wall: 4 * time.Second})
+	s := testSandbox(t, Config{Wall: 4 * time.Second, Packages: []string{}})
 	cases := []struct {
 		name, code string
 		want       Result // Seconds is an upper bound; Error a part of what is there

@@ -8,6 +8,7 @@ import random
 import resource
 import select
 import shutil
+import signal
 import socket
 
 HERE = "sandbox"
@@ -114,7 +115,7 @@ def child(number, descriptors):
 
 # What still needs privileges over the process's own namespaces, and the descriptors: 0 empty, 1 and 2 out, 3 the program.
 def arrange(number, descriptors):
-    os.dup2(3, 0)
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     for source, target in zip(descriptors, (3, 1, 2)):
         os.dup2(source, target)
     os.setsid()  # else kill(0) reaches the server and the other calls, whatever the process namespace
@@ -127,6 +128,7 @@ def arrange(number, descriptors):
              MS_NOSUID | MS_NODEV | MS_NOEXEC, SCRATCH_OPTIONS)
         os.chdir("/tmp")
     else:
+        call("die with the server", "prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         os.mkdir(SCRATCH + str(number), 0o700)
         os.chdir(SCRATCH + str(number))
 

@@ -321,6 +321,11 @@ attempt(call, 311 if AMD64 else 271, os.getpid(), (ctypes.c_uint64 * 2)(), 1, (c
 ### processes by descriptor | outside
 attempt(call, 434, os.getpid(), 0)
 
+### speak to another call through a shared descriptor
+import fcntl
+refused(fcntl.fcntl(0, fcntl.F_GETFL) & os.O_APPEND == 0, "flags of descriptor 0")
+fcntl.fcntl(0, fcntl.F_SETFL, os.O_APPEND)
+
 ### steal a descriptor
 attempt(call, 438, 3, 0, 0)
 
@@ -487,6 +492,16 @@ attempt(f)
 import fcntl
 g = open("/tmp/locked", "wb")
 attempt(fcntl.lockf, g, fcntl.LOCK_EX, 1, 0)
+
+### lock an interpreter file
+import fcntl
+attempt(fcntl.flock, os.open(os.__file__, os.O_RDONLY), fcntl.LOCK_EX)
+
+### read past the page cache
+import fcntl
+attempt(os.open, os.__file__, os.O_RDONLY | os.O_DIRECT)
+attempt(fcntl.fcntl, os.open(os.__file__, os.O_RDONLY), fcntl.F_SETFL, os.O_DIRECT)
+attempt(call, 257 if AMD64 else 56, -100, os.__file__.encode(), os.O_DIRECT, 0)
 
 ### extended attributes
 write("/tmp/f")
