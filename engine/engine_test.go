@@ -20,19 +20,28 @@ func tiny(t testing.TB, d kernels.DType) (kernels.Device, *model.Weights) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	c, err := model.Shape("tiny")
+	w, err := tinyWeights(dev, d)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return dev, w
+}
+
+func exampleWeights(dev kernels.Device) (*model.Weights, error) {
+	return tinyWeights(dev, kernels.BF16)
+}
+
+func tinyWeights(dev kernels.Device, d kernels.DType) (*model.Weights, error) {
+	c, err := model.Shape("tiny")
+	if err != nil {
+		return nil, err
 	}
 	c.Vocab, c.Live, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.MLP, c.MaxPositions, c.InitRange = 97, 95, 32, 2, 4, 2, 16, 48, 512, 0.3
 	w, err := model.NewWeights(dev, c, d, 512)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if err := model.Random(dev, w, 7); err != nil {
-		t.Fatal(err)
-	}
-	return dev, w
+	return w, model.Random(dev, w, 7)
 }
 
 func TestSamplerLogProbsEqualTrainers(t *testing.T) {
@@ -69,7 +78,7 @@ func TestSamplerLogProbsEqualTrainers(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Close()
-			want, err := sc.LogProbs([][]int32{append(prompts[i:i+1:i+1][0], got.Tokens...)}, 1/(1/float32(0.7)))
+			want, err := sc.LogProbs([][]int32{append(prompts[i : i+1 : i+1][0], got.Tokens...)}, 1/(1/float32(0.7)))
 			if err != nil {
 				t.Fatal(err)
 			}
