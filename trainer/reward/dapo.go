@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -57,6 +58,9 @@ func (dapo) Grade(response, label string) Result {
 
 // dapoLabel is the label as the published grader reads it: as a float, cut to an integer.
 func dapoLabel(label string) (string, error) {
+	if len(label) > maxMathAnswer {
+		return "", errors.New(BadGold + ": it is longer than 20000 bytes")
+	}
 	s := dapoNormal(label)
 	v, ok := pyFloat(s)
 	if !ok || math.IsInf(v, 0) {

@@ -50,6 +50,9 @@ func checkMathLabel(label string) error {
 
 // mathLabel reduces a label to its box, if it has one.
 func mathLabel(label string) (string, error) {
+	if len(label) > maxMathAnswer {
+		return "", errors.New(BadGold + ": it is longer than 20000 bytes")
+	}
 	if !strings.Contains(label, `\boxed`) {
 		return label, nil
 	}
@@ -74,6 +77,9 @@ func gradeMath(response, label string) Result {
 	want, err := mathLabel(label)
 	if err != nil {
 		return Result{Extracted: answer, Reason: err.Error()}
+	}
+	if len(answer) > maxMathAnswer {
+		return Result{Extracted: answer, Reason: DifferentValue}
 	}
 	r := Result{Extracted: answer, Given: mathdNormal(answer), Want: mathdNormal(want)}
 	if r.Given == r.Want {

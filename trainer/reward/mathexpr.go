@@ -10,8 +10,8 @@ import (
 	"tandem/trainer/reward/algebra"
 )
 
-// mathSteps is the step budget of one comparison of the math grader, some 20 ms.
-const mathSteps = 20_000_000
+// mathSteps is the step budget of one comparison of the math grader, some 10 ms.
+const mathSteps = 5_000_000
 
 func newMathBudget() *algebra.Budget { return algebra.NewBudget(mathSteps) }
 
@@ -63,7 +63,10 @@ type plainParser struct {
 
 const maxPlainDepth = 100
 
-var errSyntax = errors.New("it is not an expression")
+var (
+	errSyntax = errors.New("it is not an expression")
+	errDeep   = errors.New("it is nested too deep")
+)
 
 func parsePlain(s string) (*algebra.Expr, error) {
 	p := &plainParser{src: strings.ReplaceAll(s, "**", "^")}
@@ -86,7 +89,7 @@ func (p *plainParser) peek() byte {
 
 func (p *plainParser) sum() (*algebra.Expr, error) {
 	if p.depth++; p.depth > maxPlainDepth {
-		return nil, errors.New("it is nested too deep")
+		return nil, errDeep
 	}
 	defer func() { p.depth-- }()
 	var terms []*algebra.Expr
@@ -167,14 +170,17 @@ func (p *plainParser) unary() (*algebra.Expr, error) {
 
 func (p *plainParser) power() (*algebra.Expr, error) {
 	if p.depth++; p.depth > maxPlainDepth {
-		return nil, errors.New("it is nested too deep")
+		return nil, errDeep
 	}
 	defer func() { p.depth-- }()
 	e, err := p.atom()
 	if err != nil {
 		return nil, err
 	}
-	for p.peek() == '!' {
+	for marks := 0; p.peek() == '!'; marks++ {
+		if marks > maxPlainDepth {
+			return nil, errDeep
+		}
 		p.pos++
 		e = algebra.Apply("factorial", e)
 	}

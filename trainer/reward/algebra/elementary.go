@@ -36,7 +36,7 @@ func (f *field) series(first, x *big.Float, next func(n int64) int64) *big.Float
 	sum, t := f.wide(first), f.wide(first)
 	var d big.Float
 	for n := int64(0); t.Sign() != 0 && exponent(t) > exponent(sum)-int(f.prec)-guard/2; n++ {
-		f.charge(4)
+		f.charge(7)
 		if f.failed {
 			return sum
 		}
@@ -125,7 +125,7 @@ func (f *field) oddSeries(z *big.Float, alternate bool) *big.Float {
 	t := f.wide(z)
 	var d big.Float
 	for n := int64(3); t.Sign() != 0 && exponent(t) > exponent(sum)-int(f.prec)-guard/2; n += 2 {
-		f.charge(4)
+		f.charge(7)
 		if f.failed {
 			return sum
 		}

@@ -17,7 +17,7 @@ func factorise(n *big.Int, b *Budget) []primePower {
 	var out []primePower
 	rest := new(big.Int).Set(n)
 	var q, m, d big.Int
-	step := 20 + rest.BitLen()/8
+	step := 40 + rest.BitLen()/4
 	for p := int64(2); p < trialLimit && rest.BitLen() > 1; p++ {
 		if p > 2 && p%2 == 0 {
 			continue

@@ -10,6 +10,9 @@ const maxBits = 1 << 14
 // powers and factorials that stay under maxBits; ok is false otherwise, also
 // for a division by zero.
 func Rational(e *Expr, b *Budget) (r *big.Rat, ok bool) {
+	if !b.Spend(20) {
+		return nil, false
+	}
 	switch e.Op {
 	case Num:
 		return e.Value, true

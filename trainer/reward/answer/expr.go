@@ -29,7 +29,7 @@ func (p *parser) sum() *algebra.Expr {
 			t = algebra.Apply("mp", t)
 		}
 		terms = append(terms, t)
-		if len(terms) > maxLength/4 {
+		if len(terms) > MaxLength/4 {
 			return p.fail(errItems)
 		}
 		if sign, ok = p.acceptAny("+", "-", `\pm`, `\mp`); !ok {
@@ -108,7 +108,10 @@ func (p *parser) power() *algebra.Expr {
 	}
 	defer func() { p.depth-- }()
 	e := p.operandValue()
-	for p.err == nil {
+	for marks := 0; p.err == nil; marks++ {
+		if marks > maxMarks {
+			return p.fail(errMarks)
+		}
 		switch {
 		case p.at("!") && !p.at("!="):
 			p.pos++

@@ -77,17 +77,17 @@ func (p *parser) groups(first string) string {
 	if first == "" || len(first) > 3 || first[0] == '0' {
 		return first
 	}
-	whole, start := first, p.pos
+	whole, start := []byte(first), p.pos
 	for {
 		next, n := p.group(p.pos)
 		if n == 0 {
-			return whole
+			return string(whole)
 		}
 		if len(next) != 3 {
 			p.pos = start
 			return first
 		}
-		whole += next
+		whole = append(whole, next...)
 		p.pos += n
 	}
 }

@@ -218,10 +218,14 @@ func (p *parser) variable(name string) *algebra.Expr {
 		p.pos++
 		name += "_" + p.subscript()
 	}
+	primes := p.pos
 	for p.pos < len(p.src) && p.src[p.pos] == '\'' {
 		p.pos++
-		name += "'"
 	}
+	if p.pos-primes > maxMarks {
+		return p.fail(errMarks)
+	}
+	name += p.src[primes:p.pos]
 	if (plain == "f" || plain == "g" || plain == "h") && p.at("(") && p.err == nil {
 		arg := p.bracketed()
 		return algebra.Apply(name, arg)

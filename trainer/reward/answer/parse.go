@@ -10,7 +10,7 @@ import (
 // Parse reads an answer. The error says why it could not, in words that follow "could
 // not read: ".
 func Parse(s string) (Value, error) {
-	if len(s) > maxLength {
+	if len(s) > MaxLength {
 		return Value{}, errLength
 	}
 	s = clean(s)

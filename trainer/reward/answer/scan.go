@@ -11,15 +11,17 @@ import (
 // Limits on what is read. An answer beyond them is unreadable, in the same way on
 // every machine.
 const (
-	maxLength = 20_000 // bytes
+	MaxLength = 20_000 // bytes
 	maxDepth  = 120    // of nested brackets, fractions, exponents
 	maxItems  = 300    // of a list, a matrix or a union
+	maxMarks  = 20     // factorials or primes behind one operand
 )
 
 var (
 	errLength = errors.New("it is longer than 20000 bytes")
 	errDepth  = errors.New("it is nested more than 120 deep")
 	errItems  = errors.New("it has more than 300 parts")
+	errMarks  = errors.New("it has more than 20 marks on one operand")
 	errEmpty  = errors.New("it is empty")
 	errEnd    = errors.New("it ends too early")
 )
