@@ -50,8 +50,8 @@ func LinearBackward(q Queue, dx, dw, dy, x, w Tensor) {
 // (T, K) F32: start says that it begins here, and all but the last piece have no dx.
 func linearDX(q Queue, dx, acc, dy, w Tensor, start bool) {
 	T, N, K := dy.Shape[0], dy.Shape[1], w.Shape[1]
-	rows := linearRows(T, chainStep, dy.DType)
 	cols := min(256, K)
+	rows := linearRows(T, cols, dy.DType)
 	a := linearDXArgs{
 		dx: dx.Ptr, acc: acc.Ptr, dy: dy.Ptr, w: w.Ptr,
 		T: int32(T), N: int32(N), K: int32(K), rows: int32(rows), cols: int32(cols), dtype: int32(dy.DType),
@@ -65,7 +65,7 @@ func linearDX(q Queue, dx, acc, dy, w Tensor, start bool) {
 // linearDW is dw += dyᵀ·x.
 func linearDW(q Queue, dw, dy, x Tensor) {
 	T, N, K := dy.Shape[0], dy.Shape[1], x.Shape[1]
-	rows := min(64, max(16, 1<<16/K&^3), N) // the item's part of dw is 256 KiB
+	rows := min(N, 64, max(16, blocks(N, 32)*4)) // eight items or more where N allows
 	launch(q, &linearDWOp, blocks(N, rows), linearDWArgs{
 		dw: dw.Ptr, dy: dy.Ptr, x: x.Ptr,
 		T: int32(T), N: int32(N), K: int32(K), rows: int32(rows), dtype: int32(dy.DType),
@@ -74,7 +74,7 @@ func linearDW(q Queue, dw, dy, x Tensor) {
 
 const (
 	blockBytes = 128 << 10 // a quarter of a core's second-level cache: two operands and what passes by
-	chainStep  = 128       // k that a chain takes at a time; even, so that pairs stay pairs
+	dwStep     = 256       // tokens that are transposed at a time; even, so that pairs stay pairs
 )
 
 // linearRows is how many rows of x an item takes. w is read once per item's rows, so more rows mean less traffic, as
@@ -85,11 +85,10 @@ func linearRows(T, K int, d DType) int {
 	return min(T, (blocks(T, n)+3)&^3)
 }
 
-// linearCols is how many rows of w an item takes: about 10 µs of work, which is a million products, or for few rows a
-// quarter of a mebibyte of w.
+// linearCols is how many rows of w an item takes: about 20 µs of work, which is a million products, or for few rows a
+// quarter of a mebibyte of w. A multiple of 48 suits loops that take 4, 6 or 16 at a time.
 func linearCols(rows, N, K int) int {
-	cols := (1<<20/(K*max(8, rows)) + 15) &^ 15
-	return min(N, max(16, cols))
+	return min(N, 48*blocks(1<<20/(K*max(8, rows)), 48))
 }
 
 type linearArgs struct {
@@ -112,25 +111,16 @@ func linearGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		y := m.elems(a.y, DType(a.out), t*N+n, (R-1)*N+C)
 		x, w := m.elems(a.x, DType(a.in), t*K, R*K), m.elems(a.w, DType(a.in), n*K, C*K)
 		if y.f32 != nil {
-			m.project(y.f32, N, x, w, R, C, K)
+			m.dots(y.f32, N, x, K, w, K, R, C, K)
 			continue
 		}
 		keep := m.Keep()
 		z := m.ScratchF32(R * C)
-		m.project(z, C, x, w, R, C, K)
+		m.dots(z, C, x, K, w, K, R, C, K)
 		for r := range R {
 			y.from(r*N).round(m, z[r*C:][:C])
 		}
 		m.Reset(keep)
-	}
-}
-
-// project is out[r*ldo+c] = Σ_k x[r*K+k]·w[c*K+k] for R rows of x and C rows of w, in pieces of w that stay in the cache
-// beside x.
-func (m *Memory) project(out []float32, ldo int, x, w elems, R, C, K int) {
-	piece := max(4, blockBytes/4/K&^3)
-	for c := 0; c < C; c += piece {
-		m.dots(out[c:], ldo, x, K, w.from(c*K), K, R, min(piece, C-c), K)
 	}
 }
 
@@ -165,9 +155,7 @@ func linearDXGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			}
 		}
 		dy, w := m.elems(a.dy, d, t*N, R*N), m.elems(a.w, d, k, (N-1)*K+C)
-		for n := 0; n < N; n += chainStep {
-			m.chain(acc, ld, dy.from(n), N, w.from(n*K), K, R, C, min(chainStep, N-n))
-		}
+		m.chain(acc, ld, dy, N, w, K, R, C, N)
 		if a.dx != 0 {
 			dx := m.elems(a.dx, d, t*K+k, (R-1)*K+C)
 			for r := range R {
@@ -188,46 +176,42 @@ type linearDWArgs struct {
 
 var linearDWOp = Op{Name: "linear_dw", Size: unsafe.Sizeof(linearDWArgs{}), CPU: linearDWGo}
 
-// linearDWGo gives an item whole rows of dw, so that dy is transposed once. Tokens come in steps, and for each the
-// columns in pieces, so that the step's part of x is in the cache for all rows.
+// linearDWGo gives an item whole rows of dw, so that dy is transposed once.
 func linearDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*linearDWArgs)(args)
 	T, N, K, d := int(a.T), int(a.N), int(a.K), DType(a.dtype)
-	piece := blockBytes / chainStep / d.Size()
-	dyT := m.scratchElems(d, int(a.rows)*chainStep)
+	dyT := m.scratchElems(d, int(a.rows)*dwStep)
 	for i := lo; i < hi; i++ {
 		n := i * int(a.rows)
 		R := min(int(a.rows), N-n)
 		dw := m.F32(a.dw+Ptr(4*n*K), R*K)
-		for t := 0; t < T; t += chainStep {
-			S := min(chainStep, T-t)
+		for t := 0; t < T; t += dwStep {
+			S := min(dwStep, T-t)
 			dy, x := m.elems(a.dy, d, t*N+n, (S-1)*N+R), m.elems(a.x, d, t*K, S*K)
 			if d == BF16 {
 				transpose(dyT.bf16, dy.bf16, N, S, R)
 			} else {
 				transpose(dyT.f32, dy.f32, N, S, R)
 			}
-			for k := 0; k < K; k += piece {
-				m.chain(dw[k:], K, dyT, chainStep, x.from(k), K, R, min(piece, K-k), S)
-			}
+			m.chain(dw, K, dyT, dwStep, x, K, R, K, S)
 		}
 	}
 }
 
-// transpose writes S rows of R elements of src, ld apart, as R rows of S elements of dst, chainStep apart. Four rows go
+// transpose writes S rows of R elements of src, ld apart, as R rows of S elements of dst, dwStep apart. Four rows go
 // together so that the writes, which are far apart, are few.
 func transpose[E uint16 | float32](dst, src []E, ld, S, R int) {
 	s := 0
 	for ; s+4 <= S; s += 4 {
 		r0, r1, r2, r3 := src[s*ld:][:R], src[(s+1)*ld:][:R], src[(s+2)*ld:][:R], src[(s+3)*ld:][:R]
 		for r := range r0 {
-			d := dst[r*chainStep+s:][:4]
+			d := dst[r*dwStep+s:][:4]
 			d[0], d[1], d[2], d[3] = r0[r], r1[r], r2[r], r3[r]
 		}
 	}
 	for ; s < S; s++ {
 		for r, v := range src[s*ld:][:R] {
-			dst[r*chainStep+s] = v
+			dst[r*dwStep+s] = v
 		}
 	}
 }

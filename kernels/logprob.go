@@ -102,7 +102,7 @@ func (b *logProbBlock) walk(m *Memory, x, w elems, D int, entropy bool) {
 	for t := range b.tiles {
 		at := t * vocabTile
 		C := min(vocabTile, b.V-at)
-		m.project(z, C, x, w.from(at*D), n, C, D)
+		m.dots(z, C, x, D, w.from(at*D), D, n, C, D)
 		for r, target := range b.target {
 			if target < 0 {
 				continue

@@ -86,7 +86,7 @@ func logProbDZGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		n, cols := min(int(a.rows), int(a.R)-r), min(int(a.cols), C-c)
 		ld := wholeLanes(cols)
 		z := m.ScratchF32(n * ld)
-		m.project(z, ld, m.elems(a.x, d, r*D, n*D), m.elems(a.w, d, c*D, cols*D), n, cols, D)
+		m.dots(z, ld, m.elems(a.x, d, r*D, n*D), D, m.elems(a.w, d, c*D, cols*D), D, n, cols, D)
 		p := m.ScratchF32(ld)
 		for j := range n {
 			z := z[j*ld:][:cols]
