@@ -197,16 +197,18 @@ func (p *pool) share(m *Memory) {
 
 // join waits until the other workers have finished the launch.
 func (p *pool) join() {
-	for range spins {
-		if p.running.Load() == 0 {
+	for {
+		for range spins {
+			if p.running.Load() == 0 {
+				return
+			}
+		}
+		p.joining.Store(true)
+		if p.running.Load() == 0 && p.joining.CompareAndSwap(true, false) {
 			return
 		}
+		<-p.joined // or a call of the launch before, by a worker that was slow to see that nobody waited
 	}
-	p.joining.Store(true)
-	if p.running.Load() == 0 && p.joining.CompareAndSwap(true, false) {
-		return
-	}
-	<-p.joined
 }
 
 // finish is the end of a worker's part; the last one calls a parked worker 0.
