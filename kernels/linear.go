@@ -88,7 +88,7 @@ func linearRows(T, K int, d DType) int {
 // linearCols is how many rows of w an item takes: about 20 µs of work, which is a million products, or for few rows a
 // quarter of a mebibyte of w. A multiple of 48 suits loops that take 4, 6 or 16 at a time.
 func linearCols(rows, N, K int) int {
-	return min(N, 48*blocks(1<<20/(K*max(8, rows)), 48))
+	return min(N, 48*max(1, blocks(1<<20/(K*max(8, rows)), 48)))
 }
 
 type linearArgs struct {

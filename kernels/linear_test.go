@@ -21,9 +21,11 @@ var linearCases = []struct {
 	{"over a block of rows", 17, 49, 31},
 	{"under an item's rows", 63, 130, 40},
 	{"an item's rows", 64, 17, 129},
-	{"over an item's rows", 65, 64, 300},
-	{"over a step of the chains", 129, 70, 95},
-	{"wide", 3, 130, 1100},
+	{"over an item's rows", 65, 64, 320},
+	{"two items and a row", 129, 70, 95},
+	{"over a step of the chains", 257, 34, 64},
+	{"wide", 3, 130, 1120},
+	{"as wide as a large model's MLP", 16, 2, 70000},
 	{"the demo's", 64, 28, 64},
 }
 
