@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,14 +129,4 @@ func escapeNUL(text string) string {
 		return text
 	}
 	return strings.NewReplacer("\x00", nulMark+"0", nulMark, nulMark+"1").Replace(text)
-}
-
-// nulNormalizer returns a normaliser that undoes escapeNUL and then does what normalizer does.
-func nulNormalizer(normalizer json.RawMessage) json.RawMessage {
-	const undo = `{"type":"Replace","pattern":{"String":"` + nulMark + `0"},"content":"\u0000"},` +
-		`{"type":"Replace","pattern":{"String":"` + nulMark + `1"},"content":"` + nulMark + `"}`
-	if string(normalizer) == "null" {
-		return json.RawMessage(`{"type":"Sequence","normalizers":[` + undo + `]}`)
-	}
-	return json.RawMessage(`{"type":"Sequence","normalizers":[` + undo + `,` + string(normalizer) + `]}`)
 }

@@ -73,11 +73,15 @@ func parse(data []byte, c *config) (*Tokenizer, error) {
 	if t.added, err = newAddedTokens(all); err != nil {
 		return nil, err
 	}
+	native, err := j.native()
+	if err != nil {
+		return nil, err
+	}
 	// Each takes half a second for Qwen3's vocabulary.
 	done := make(chan error)
 	go func() {
 		var err error
-		t.native, err = tokenizers.FromBytes(j.plain())
+		t.native, err = tokenizers.FromBytes(native)
 		done <- err
 	}()
 	t.vocab, err = newVocab(j.vocab, all)
