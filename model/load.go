@@ -15,7 +15,7 @@ import (
 // Load fills the weights from the tensors of a Hugging Face directory, in the arena's dtype. Every parameter must be there
 // once, in its shape, finite; a tensor that is no parameter is an error, since it would be left out of the computation.
 // Nothing is copied before all names and shapes are right. The notes are sentences for the user about what was ignored.
-func (w *Weights) Load(win *Window, dir string) (notes []string, err error) {
+func (w *Weights) Load(win *kernels.Transfer, dir string) (notes []string, err error) {
 	d, err := safetensors.OpenDir(dir)
 	if err != nil {
 		return nil, err
@@ -40,11 +40,11 @@ func (w *Weights) Load(win *Window, dir string) (notes []string, err error) {
 	return notes, nil
 }
 
-func (w *Weights) loadTensor(win *Window, p Param, t safetensors.Tensor) error {
+func (w *Weights) loadTensor(win *kernels.Transfer, p Param, t safetensors.Tensor) error {
 	to := weightDType(w.Arena.DType.String())
 	size, step := w.Arena.DType.Size(), t.DType.Bits()/8
 	at := 0 // elements done
-	return win.up(w.Arena.Ptr+kernels.Ptr(p.Off*size), p.Len()*size, func(piece []byte) error {
+	return win.Up(w.Arena.Ptr+kernels.Ptr(p.Off*size), p.Len()*size, func(piece []byte) error {
 		n := len(piece) / size
 		src := t.Data[at*step : (at+n)*step]
 		safetensors.Convert(piece, to, src, t.DType)

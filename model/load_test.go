@@ -16,15 +16,15 @@ import (
 	"tandem/model/safetensors"
 )
 
-// device is a CPU that is closed with the test, and a window to it.
-func device(t *testing.T) (kernels.Device, *Window) {
+// device is a CPU that is closed with the test, and a transfer to it.
+func device(t *testing.T) (kernels.Device, *kernels.Transfer) {
 	t.Helper()
 	dev, err := kernels.NewCPU(kernels.CPUConfig{Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	win, err := NewWindow(dev)
+	win, err := kernels.NewTransfer(dev)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,11 +32,11 @@ func device(t *testing.T) (kernels.Device, *Window) {
 }
 
 // arena is the bytes of each parameter.
-func arena(t *testing.T, w *Weights, win *Window) map[string][]byte {
+func arena(t *testing.T, w *Weights, win *kernels.Transfer) map[string][]byte {
 	t.Helper()
 	out, size := map[string][]byte{}, w.Arena.DType.Size()
 	for _, p := range Params(w.Config) {
-		err := win.down(w.Arena.Ptr+kernels.Ptr(p.Off*size), p.Len()*size, func(piece []byte) error {
+		err := win.Down(w.Arena.Ptr+kernels.Ptr(p.Off*size), p.Len()*size, func(piece []byte) error {
 			out[p.Name] = append(out[p.Name], piece...)
 			return nil
 		})

@@ -25,13 +25,13 @@ const shardBytes = 5_000_000_000
 
 // Save writes the weights, in the arena's dtype, as a directory that AutoModelForCausalLM.from_pretrained loads. Weights
 // that are not finite are refused. See saveFrom.
-func (w *Weights) Save(win *Window, dir string, card Card) error {
+func (w *Weights) Save(win *kernels.Transfer, dir string, card Card) error {
 	c := w.Config
 	c.DType = w.Arena.DType.String()
 	d, size := weightDType(c.DType), w.Arena.DType.Size()
 	return saveFrom(dir, c, card, func(out io.Writer, p Param) error {
 		at := 0
-		return win.down(w.Arena.Ptr+kernels.Ptr(p.Off*size), p.Len()*size, func(piece []byte) error {
+		return win.Down(w.Arena.Ptr+kernels.Ptr(p.Off*size), p.Len()*size, func(piece []byte) error {
 			if i := safetensors.NonFinite(piece, d); i >= 0 {
 				return nonFinite(piece[i*size:(i+1)*size], d, d, at/size+i)
 			}

@@ -153,7 +153,7 @@ func TestSaveRefusesNaN(t *testing.T) {
 	}
 	p := Params(w.Config)[5]
 	at := w.Arena.Ptr + kernels.Ptr(4*(p.Off+3))
-	if err := win.up(at, 4, func(b []byte) error { copy(b, []byte{0, 0, 0xc0, 0x7f}); return nil }); err != nil {
+	if err := win.Up(at, 4, func(b []byte) error { copy(b, []byte{0, 0, 0xc0, 0x7f}); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	err = w.Save(win, filepath.Join(t.TempDir(), "out"), Card{})

@@ -109,6 +109,9 @@ func (p *pass) add(tokens []int32, spans []span) int {
 
 // forward computes the log-probs and entropies of the batch's spans: rows of p.logProbs.host and p.entropy.host.
 func (p *pass) forward(invT float32) error {
+	if p.batch.R == 0 {
+		return nil
+	}
 	model.Forward(p.q, p.w, p.batch, p.kv, p.acts)
 	R := p.batch.R
 	model.LogProbs(p.q, p.w, p.batch, p.acts, p.logProbs.tensor(R), p.entropy.tensor(R), invT)

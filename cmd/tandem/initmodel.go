@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tandem/kernels"
 	"tandem/kernels/device"
 	"tandem/model"
 )
@@ -38,7 +39,7 @@ func newInitModelCmd() *cobra.Command {
 			if err := model.Random(dev, w, seed); err != nil {
 				return err
 			}
-			win, err := model.NewWindow(dev)
+			win, err := kernels.NewTransfer(dev)
 			if err != nil {
 				return err
 			}

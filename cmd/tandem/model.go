@@ -101,7 +101,7 @@ func loadWeights(dev kernels.Device, c model.Config, d kernels.DType, context in
 	if err != nil {
 		return nil, err
 	}
-	win, err := model.NewWindow(dev)
+	win, err := kernels.NewTransfer(dev)
 	if err != nil {
 		return nil, err
 	}

@@ -265,7 +265,7 @@ func readTask(r trainer.Recipe, tok *tokenizer.Tokenizer, e env.Env) (*env.Task,
 
 // export writes the trained model.
 func (s *setup) export(dev kernels.Device, dir string, facts [][2]string) error {
-	win, err := model.NewWindow(dev)
+	win, err := kernels.NewTransfer(dev)
 	if err != nil {
 		return err
 	}
