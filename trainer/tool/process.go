@@ -64,7 +64,7 @@ func (p *process) wait(ctx context.Context, wall time.Duration, over <-chan stru
 		case <-cancelled:
 			why, cancelled = Cancelled, nil
 		case <-down:
-			return end, killed, fmt.Errorf("run a program: %w", p.server.failure())
+			return end, killed, fmt.Errorf("run a program: %w", p.server.err)
 		}
 		if killed == "" {
 			killed = why

@@ -83,12 +83,12 @@ func (r *Result) ended(status syscall.WaitStatus, killed Reason, cfg Config) {
 }
 
 // A program cannot send SIGKILL to itself, being process 1, so one that neither the runner nor the processor time explains
-// is the kernel's, for lack of memory.
+// is the kernel's, for lack of memory. The kernel watches processor time by samples, and may be a tenth early.
 func (r *Result) reason(status syscall.WaitStatus, killed Reason, cfg Config) Reason {
 	switch {
 	case killed != "" && status.Signaled() && status.Signal() == syscall.SIGKILL:
 		return killed
-	case status.Signaled() && status.Signal() == syscall.SIGKILL && r.CPU >= float64(cpuSeconds(cfg.CPU))-0.1:
+	case status.Signaled() && status.Signal() == syscall.SIGKILL && r.CPU >= 0.75*float64(cpuSeconds(cfg.CPU)):
 		return CPULimit
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
 		return OutOfMemory

@@ -44,7 +44,7 @@ type server struct {
 	mu        sync.Mutex
 	next      uint64
 	processes map[uint64]*process
-	gone      chan struct{} // closed when it ended; failure tells why
+	gone      chan struct{} // closed with err set when it ended
 	err       error
 	cleanup   func()
 }
@@ -254,11 +254,6 @@ func (v *server) listen() {
 	close(v.gone)
 }
 
-func (v *server) failure() error {
-	<-v.gone
-	return v.err
-}
-
 // stop ends the server, and with it every process that it started, and waits for that.
 func (v *server) stop() {
 	_ = v.control.CloseWrite()
@@ -283,9 +278,19 @@ func (v *server) spawn() (*process, error) {
 	}
 	if err != nil {
 		p.close()
-		return nil, fmt.Errorf("start a process: %w", err)
+		return nil, fmt.Errorf("start a process: %w", v.cause(err))
 	}
 	return p, nil
+}
+
+// cause is why the server ended, if that is what lies behind err.
+func (v *server) cause(err error) error {
+	select {
+	case <-v.gone:
+		return v.err
+	case <-time.After(time.Second):
+		return err
+	}
 }
 
 // pipes makes the three pipes of a process and returns its ends, in the order in which server.py takes them.
@@ -323,7 +328,7 @@ func (p *process) awaitLocked() error {
 	select {
 	case p.pidfd = <-p.held:
 	case <-p.server.gone:
-		return p.server.failure()
+		return p.server.err
 	case <-timer.C:
 		return errors.New("the server does not answer")
 	}

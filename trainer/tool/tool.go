@@ -115,6 +115,9 @@ func newSandbox(cfg Config, have layers) (*Sandbox, error) {
 // start starts the servers with all layers that the machine has, and returns those it has not.
 func (s *Sandbox) start(have layers) ([]Layer, error) {
 	missing := have.missing()
+	if len(missing) > 0 && !s.cfg.Unsafe {
+		return nil, refusal(missing)
+	}
 	s.group, _ = newCgroup(s.memoryOfAll(), s.cfg.Parallel*maxTasks+64) // without it, each call has its limits still
 	for range max(1, min(8, runtime.NumCPU()/4)) {
 		server, err := startServer(s, have)
@@ -122,12 +125,10 @@ func (s *Sandbox) start(have layers) ([]Layer, error) {
 		if errors.As(err, &lack) && have.namespaces {
 			missing = append(missing, lack.layer)
 			have.namespaces = false
-			if s.cfg.Unsafe {
-				server, err = startServer(s, have)
+			if !s.cfg.Unsafe {
+				return nil, refusal(missing)
 			}
-		}
-		if len(missing) > 0 && !s.cfg.Unsafe {
-			return nil, refusal(missing)
+			server, err = startServer(s, have)
 		}
 		if err != nil {
 			return nil, err
