@@ -83,7 +83,10 @@ func (f *field) arg(a value) ball {
 	if a.re.sign() > 0 {
 		return f.atan(f.quo(im, a.re))
 	}
-	if im.sign() == 0 { // on or too near the cut
+	if im.sign() == 0 {
+		if a.re.sign() < 0 { // a real number that came out of complex arithmetic
+			return widen(f.pi(), im.err-exponent(a.re.mid)+2)
+		}
 		return f.fail()
 	}
 	half := f.quo(f.pi(), ball{f.float().SetInt64(2), noError})

@@ -309,7 +309,7 @@ func sameNumeral(a, b Value) bool {
 
 // sameRatio compares a:b:c by proportion.
 func (c *comparer) sameRatio(a, b Value) bool {
-	if len(a.Items) != len(b.Items) {
+	if _, _, ok := a.unit.ratio(b.unit); !ok || len(a.Items) != len(b.Items) {
 		return c.decided("count", false)
 	}
 	for _, item := range append(append([]Value{}, a.Items...), b.Items...) {

@@ -239,11 +239,21 @@ func (p *parser) operand() bool {
 	case c == '|':
 		return p.inBars == 0
 	case isLetter(c):
-		return !p.atSeparator()
+		return !p.atSeparator() && !p.atUnionLetter()
 	case c == '\\':
 		return !p.atSeparator() && !stops[p.command()] && p.src[p.pos:] != `\` && !strings.HasPrefix(p.src[p.pos:], `\\`) && !p.closing()
 	}
 	return false
+}
+
+// atUnionLetter reports whether the U between two intervals stands next.
+func (p *parser) atUnionLetter() bool {
+	i := p.lastByte()
+	if p.word() != "U" || i < 0 || p.src[i] != ')' && p.src[i] != ']' {
+		return false
+	}
+	after := strings.TrimLeft(p.src[p.pos+1:], " ")
+	return after != "" && (after[0] == '(' || after[0] == '[')
 }
 
 // closing reports whether a command that closes something stands next.

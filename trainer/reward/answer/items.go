@@ -317,7 +317,7 @@ func (p *parser) side() Value {
 	for p.err == nil {
 		op, ok := p.acceptAny(`\cup`, `\cap`, `\setminus`, `\backslash`)
 		if !ok {
-			if p.word() != "U" || v.Kind != Tuple {
+			if !p.atUnionLetter() {
 				return v
 			}
 			p.pos++

@@ -144,7 +144,7 @@ func (p *parser) bracketed() *algebra.Expr {
 		return algebra.Int(0)
 	}
 	defer func() { p.depth-- }()
-	open := p.src[p.pos]
+	start, open := p.pos, p.src[p.pos]
 	p.pos++
 	bars, bare := p.inBars, p.bare
 	p.inBars, p.bare = 0, false
@@ -158,6 +158,9 @@ func (p *parser) bracketed() *algebra.Expr {
 		return p.unexpected()
 	}
 	p.pos++
+	if inner := p.src[start+1 : p.pos-1]; p.pos < len(p.src) && p.src[p.pos] == '_' && inner != "" && strings.Trim(inner, "0123456789") == "" {
+		return p.numeral(inner) // (101)_2
+	}
 	if v.Kind == List && v.Open == 0 {
 		return p.part(Value{Kind: Tuple, Items: v.Items, Open: open, Close: c}, nil)
 	}

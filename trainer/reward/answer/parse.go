@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"tandem/trainer/reward/algebra"
@@ -28,6 +29,11 @@ func Parse(s string) (Value, error) {
 	if c := leadingChoice(s); c != "" {
 		return scalar(algebra.Var(c)), nil
 	}
+	if m := clockTime.FindStringSubmatch(s); m != nil {
+		v, err := Parse(m[1])
+		v.unit = unit{name: strings.ToLower(m[2]) + "m", power: 1}
+		return v, err
+	}
 	if words(s, inText) {
 		return textValue(s), nil
 	}
@@ -41,6 +47,9 @@ func Parse(s string) (Value, error) {
 	}
 	return v, nil
 }
+
+// clockTime is a time of day with its half: 4:30 p.m.
+var clockTime = regexp.MustCompile(`^(\d{1,2}(?::\d\d)?)\s*(?:\\text\{\s*)?(?i:([ap])\.?\s?m\.?)\}?$`)
 
 // onlyText takes the textual command off an answer that is nothing else.
 func onlyText(s string) (string, bool) {

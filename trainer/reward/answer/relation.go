@@ -5,6 +5,9 @@ import "tandem/trainer/reward/algebra"
 // sameChain compares equations and inequalities: as sets of reals where they are solved
 // inequalities, up to a factor where they have two sides, and side by side otherwise.
 func (c *comparer) sameChain(a, b Value) bool {
+	if identicalSides(a, b) {
+		return c.decided("identical", true)
+	}
 	if a.Ops[0] != "=" && b.Ops[0] != "=" && sameVariable(a, b) {
 		if x, ok := c.region(a); ok {
 			if y, ok := c.region(b); ok {
@@ -21,6 +24,18 @@ func (c *comparer) sameChain(a, b Value) bool {
 		}
 	}
 	return c.sidesAgree(a, b) || inequality(a.Ops[0]) && c.sidesAgree(a, reversed(b))
+}
+
+func identicalSides(a, b Value) bool {
+	if len(a.Sides) != len(b.Sides) {
+		return false
+	}
+	for i := range a.Sides {
+		if !algebra.Same(a.Sides[i], b.Sides[i]) || i > 0 && a.Ops[i-1] != b.Ops[i-1] {
+			return false
+		}
+	}
+	return true
 }
 
 // sameVariable reports whether two solved inequalities are about the same variable.

@@ -216,16 +216,30 @@ func clean(s string) string {
 			s = dropDelimiter(s, d)
 		}
 	}
-	s = strings.TrimSpace(s)
+	s = strings.TrimLeft(s, " \n\t\r$")
 	for {
-		t := strings.TrimRight(s, " \n\t$")
-		t = strings.TrimSuffix(t, ".")
-		if strings.HasSuffix(t, `\`) || strings.HasSuffix(t, `\left`) || strings.HasSuffix(t, `\right`) ||
-			strings.HasSuffix(s, `\ `) || strings.HasSuffix(s, `\$`) || t == s || strings.HasSuffix(t, ".") {
+		t := trimEnd(s)
+		if t == s {
 			return s
 		}
 		s = t
 	}
+}
+
+// trimEnd takes one thing off the end that does not belong to an answer: space, a
+// dollar sign, or a full stop, unless a backslash or a bracket size claims it.
+func trimEnd(s string) string {
+	t := strings.TrimRight(s, " \n\t\r")
+	if strings.HasSuffix(t, `\`) {
+		return s // an escaped space
+	}
+	for _, end := range [...]string{"$", "."} {
+		if u, ok := strings.CutSuffix(t, end); ok && !strings.HasSuffix(u, `\`) && !strings.HasSuffix(u, `\left`) &&
+			!strings.HasSuffix(u, `\right`) && !(end == "." && strings.HasSuffix(u, ".")) {
+			return u
+		}
+	}
+	return t
 }
 
 func ascii(s string) bool {

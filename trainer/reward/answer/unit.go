@@ -31,6 +31,7 @@ var sizes = map[string]struct {
 	"s": {"time", 1}, "min": {"time", 60}, "h": {"time", 3600}, "day": {"time", 86400}, "week": {"time", 604800}, "year": {"year", 12}, "month": {"year", 1},
 	"mg": {"mass", 1}, "g": {"mass", 1000}, "kg": {"mass", 1000000}, "oz": {"weight", 1}, "lb": {"weight", 16},
 	"ml": {"volume", 1}, "l": {"volume", 1000}, "cent": {"money", 1}, "dollar": {"money", 100},
+	"am": {"morning", 1}, "pm": {"evening", 1},
 }
 
 var unitNames = map[string]string{
