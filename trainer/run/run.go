@@ -4,9 +4,10 @@
 //	metrics.jsonl     one object a step
 //	rollouts.jsonl    a few replies a step, with their text
 //	steps/000012      everything sampled in step 12, so that it can be trained again without sampling
-//	ckpt/000020/      the full state after 20 steps
+//	ckpt/000020/      the full state after 20 steps, with the checksums of its files
 //
-// Whatever is read back is written aside, synced and renamed, so that a file is whole or not there.
+// Whatever is read back is written aside, synced and renamed, so that a file is whole or not there; and it is held to a
+// checksum, so that a disk that gave back other bytes than it got stops the run instead of bending it.
 package run
 
 import (
@@ -21,8 +22,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -34,11 +33,8 @@ type Dir struct {
 	lock *os.File
 }
 
-// Create makes a run directory that does not hold a run yet.
+// Create makes a run directory in a place where there is no run yet, nor what a run leaves.
 func Create(path string, recipe []byte) (*Dir, error) {
-	if _, err := os.Stat(filepath.Join(path, "recipe.toml")); err == nil {
-		return nil, fmt.Errorf("run directory %s: there is a run already; --resume goes on with it", path)
-	}
 	for _, d := range []string{"steps", "ckpt"} {
 		if err := os.MkdirAll(filepath.Join(path, d), 0o755); err != nil {
 			return nil, fmt.Errorf("make a run directory: %w", err)
@@ -48,16 +44,64 @@ func Create(path string, recipe []byte) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.write("recipe.toml", recipe); err != nil {
+	if err := d.vacant(); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("run directory %s: %w", path, err)
+	}
+	if err := d.write(recipeFile, recipe); err != nil {
 		d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
+const recipeFile = "recipe.toml"
+
+// vacant says what of a run is there.
+func (d *Dir) vacant() error {
+	if _, err := os.Stat(filepath.Join(d.path, recipeFile)); err == nil {
+		return errors.New("there is a run already; --resume goes on with it")
+	}
+	for _, in := range []struct{ dir, suffix string }{{"steps", ""}, {"ckpt", ""}, {".", ".jsonl"}} {
+		left, err := d.list(in.dir, in.suffix)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%s was left by a run whose %s is gone; choose another directory, or empty this one", left[0], recipeFile)
+		}
+	}
+	return nil
+}
+
+// list gives the paths of what lies in a directory of the run and ends in suffix.
+func (d *Dir) list(dir, suffix string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(d.path, dir))
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), suffix) {
+			paths = append(paths, filepath.Join(d.path, dir, e.Name()))
+		}
+	}
+	return paths, nil
+}
+
+// Discard gives a directory up in which no step was done, as if there had been no Create, so that another recipe can be
+// tried there.
+func (d *Dir) Discard() error {
+	err := os.Remove(filepath.Join(d.path, recipeFile))
+	if e := d.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
 // Open goes on with a run; recipe is what it was made with.
 func Open(path string) (d *Dir, recipe []byte, err error) {
-	recipe, err = os.ReadFile(filepath.Join(path, "recipe.toml"))
+	recipe, err = os.ReadFile(filepath.Join(path, recipeFile))
 	if err != nil {
 		return nil, nil, fmt.Errorf("run directory %s: no run to resume: %w", path, err)
 	}
@@ -95,17 +139,7 @@ func (d *Dir) Append(file string, v any) error {
 		return fmt.Errorf("run directory: %w", err)
 	}
 	_, err = f.Write(append(line, '\n'))
-	return d.closed(file, f, err)
-}
-
-func (d *Dir) closed(file string, f *os.File, err error) error {
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err := synced(f, err); err != nil {
 		return fmt.Errorf("run directory: write %s: %w", file, err)
 	}
 	return nil
@@ -145,7 +179,7 @@ func (d *Dir) WriteStep(step int, v any) error {
 
 // ReadStep reads the log of a step into v; ok is false where there is none.
 func (d *Dir) ReadStep(step int, v any) (ok bool, err error) {
-	b, err := os.ReadFile(filepath.Join(d.path, stepFile(step)))
+	b, err := os.ReadFile(d.stepPath(step))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -153,121 +187,77 @@ func (d *Dir) ReadStep(step int, v any) (ok bool, err error) {
 		return false, fmt.Errorf("run directory: %w", err)
 	}
 	if len(b) < 4 {
-		return false, fmt.Errorf("run directory: %s is cut off: %d bytes", stepFile(step), len(b))
+		return false, fmt.Errorf("run directory: %s is cut off: %d bytes; %s", d.stepPath(step), len(b), again)
 	}
 	body, s := b[:len(b)-4], b[len(b)-4:]
 	if crc32.ChecksumIEEE(body) != uint32(s[0])|uint32(s[1])<<8|uint32(s[2])<<16|uint32(s[3])<<24 {
-		return false, fmt.Errorf("run directory: %s is damaged: its checksum differs", stepFile(step))
+		return false, fmt.Errorf("run directory: %s is damaged: its checksum differs; %s", d.stepPath(step), again)
 	}
 	if err := gob.NewDecoder(bytes.NewReader(body)).Decode(v); err != nil {
-		return false, fmt.Errorf("run directory: %s: %w", stepFile(step), err)
+		return false, fmt.Errorf("run directory: %s: %w", d.stepPath(step), err)
 	}
 	return true, nil
 }
+
+// again says what helps where the log of a step cannot be read.
+const again = "remove it, and the step is sampled again"
+
+func (d *Dir) stepPath(step int) string { return filepath.Join(d.path, stepFile(step)) }
 
 func stepFile(step int) string { return filepath.Join("steps", fmt.Sprintf("%06d", step)) }
 
 // write replaces a file as a whole.
 func (d *Dir) write(file string, b []byte) error {
 	path := filepath.Join(d.path, file)
-	f, err := os.Create(path + ".part")
+	err := writeSynced(path+".part", b)
 	if err != nil {
-		return fmt.Errorf("run directory: %w", err)
-	}
-	_, err = f.Write(b)
-	if err := d.closed(file, f, err); err != nil {
 		os.Remove(path + ".part")
-		return err
+	} else {
+		err = os.Rename(path+".part", path)
 	}
-	if err := os.Rename(path+".part", path); err != nil {
-		return fmt.Errorf("run directory: %w", err)
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
 	}
-	return syncDir(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("run directory: write %s: %w", file, err)
+	}
+	return nil
 }
 
 func syncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("run directory: %w", err)
+		return err
 	}
 	defer f.Close()
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("run directory: sync %s: %w", path, err)
+		return fmt.Errorf("sync %s: %w", path, err)
 	}
 	return nil
 }
 
-// Checkpoint writes the full state after step steps: fill makes the files in a directory aside, which then takes its
-// place. Only the last keep states stay, and no log of a step before the oldest of them is needed.
-func (d *Dir) Checkpoint(step, keep int, fill func(dir string) error) error {
-	final := filepath.Join(d.path, "ckpt", fmt.Sprintf("%06d", step))
-	part := final + ".part"
-	if err := os.RemoveAll(part); err != nil {
-		return fmt.Errorf("checkpoint after step %d: %w", step, err)
-	}
-	if err := os.Mkdir(part, 0o755); err != nil {
-		return fmt.Errorf("checkpoint after step %d: %w", step, err)
-	}
-	if err := fill(part); err != nil {
-		os.RemoveAll(part)
-		return fmt.Errorf("checkpoint after step %d: %w", step, err)
-	}
-	if err := syncDir(part); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(final); err != nil {
-		return fmt.Errorf("checkpoint after step %d: %w", step, err)
-	}
-	if err := os.Rename(part, final); err != nil {
-		return fmt.Errorf("checkpoint after step %d: %w", step, err)
-	}
-	if err := syncDir(filepath.Dir(final)); err != nil {
-		return err
-	}
-	return d.prune(keep)
-}
-
-func (d *Dir) prune(keep int) error {
-	all, err := d.Checkpoints()
+// writeSynced makes a file that is on the disk when it returns.
+func writeSynced(path string, b []byte) error {
+	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	for len(all) > keep {
-		if err := os.RemoveAll(d.CheckpointPath(all[0])); err != nil {
-			return fmt.Errorf("run directory: remove an old checkpoint: %w", err)
-		}
-		all = all[1:]
-	}
-	return nil
+	_, err = f.Write(b)
+	return synced(f, err)
 }
 
-// CheckpointPath is the directory of the full state after step steps.
-func (d *Dir) CheckpointPath(step int) string {
-	return filepath.Join(d.path, "ckpt", fmt.Sprintf("%06d", step))
+// synced puts a written file on the disk and closes it.
+func synced(f *os.File, err error) error {
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
 }
 
-// Checkpoints are the steps after which there is a full state, ascending.
-func (d *Dir) Checkpoints() ([]int, error) {
-	entries, err := os.ReadDir(filepath.Join(d.path, "ckpt"))
-	if err != nil {
-		return nil, fmt.Errorf("run directory: %w", err)
-	}
-	var steps []int
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".part") {
-			continue
-		}
-		n, err := strconv.Atoi(e.Name())
-		if err != nil {
-			return nil, fmt.Errorf("run directory: %s is no checkpoint", filepath.Join(d.path, "ckpt", e.Name()))
-		}
-		steps = append(steps, n)
-	}
-	slices.Sort(steps)
-	return steps, nil
-}
-
-// ReadLines calls f for every line of a .jsonl file.
+// ReadLines calls f for every whole line of a .jsonl file.
 func (d *Dir) ReadLines(file string, f func(line []byte) error) error {
 	b, err := os.Open(filepath.Join(d.path, file))
 	if err != nil {
@@ -275,16 +265,16 @@ func (d *Dir) ReadLines(file string, f func(line []byte) error) error {
 	}
 	defer b.Close()
 	r := bufio.NewReader(b)
-	for {
+	for n := 1; ; n++ {
 		line, err := r.ReadBytes('\n')
 		if err == io.EOF {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("run directory: read %s: %w", file, err)
+		if err == nil {
+			err = f(line)
 		}
-		if err := f(line); err != nil {
-			return err
+		if err != nil {
+			return fmt.Errorf("run directory: read %s: line %d: %w", file, n, err)
 		}
 	}
 }
