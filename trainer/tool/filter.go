@@ -12,7 +12,8 @@ import (
 // way. Left out on purpose, beside everything that changes the system: new processes and programs (fork, execve: one
 // program is one process, so that one limit on its address space bounds its memory), memory that no address space
 // counts (memfd_create, shared memory), file locks (a program could hold millions of them in the kernel, and the
-// interpreter's files are the host's), reading past the page cache (it would load the host's disk), addresses (bind, connect,
+// interpreter's files are the host's), reading past the page cache (it would load the host's disk), moving pages of files
+// through pipes (splice, sendfile), out-of-band bytes and rare kinds of futex (where holes were found before), addresses (bind, connect,
 // sendto with one), and everything that reaches another process.
 //
 // It is assembled here rather than by elastic/go-seccomp-bpf: version 1.6.0 compares a later system call number with the
@@ -59,8 +60,18 @@ func conditionalCalls() []rule {
 		{call: unix.SYS_PRCTL, values: []uint64{unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_VMA}},
 		{call: unix.SYS_PRLIMIT64, values: []uint64{0}}, // of itself; hard limits cannot be raised
 		{call: unix.SYS_SOCKETPAIR, values: []uint64{unix.AF_UNIX}},
-		{call: unix.SYS_SENDTO, arg: 4, values: []uint64{0}}, // no address
+		{call: unix.SYS_SENDTO, arg: 4, values: []uint64{0}, flagArg: 3, flags: unix.MSG_OOB}, // no address
+		{call: unix.SYS_RECVFROM, flagArg: 3, flags: unix.MSG_OOB},
+		{call: unix.SYS_FUTEX, arg: 1, values: futexOperations()},
 	}...)
+}
+
+// futexOperations are what the C libraries' locks do, the frequent ones first. Left out are priority inheritance and
+// comparing requeues, which no lock of an interpreter needs.
+func futexOperations() []uint64 {
+	const wait, wake, requeue, waitBits, wakeBits, private, realtime = 0, 1, 3, 9, 10, 128, 256
+	return []uint64{wait | private, wake | private, waitBits | private | realtime, waitBits | private, wakeBits | private,
+		requeue | private, wait, wake, waitBits, waitBits | realtime, wakeBits}
 }
 
 // Calls that act on processes by number: harmless where the program is alone in its namespace, else withheld.
@@ -75,10 +86,8 @@ func plainCalls() []uint32 {
 		unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_READLINKAT, unix.SYS_GETDENTS64,
 		unix.SYS_GETCWD, unix.SYS_CHDIR, unix.SYS_FCHDIR, unix.SYS_MKDIRAT, unix.SYS_UNLINKAT, unix.SYS_RENAMEAT,
 		unix.SYS_RENAMEAT2, unix.SYS_LINKAT, unix.SYS_SYMLINKAT, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_UTIMENSAT,
-		unix.SYS_TRUNCATE, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE,
-		unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_UMASK, unix.SYS_SENDFILE, unix.SYS_COPY_FILE_RANGE,
-		unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_PSELECT6, unix.SYS_PPOLL, unix.SYS_EVENTFD2,
-		unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_RECVFROM, unix.SYS_SHUTDOWN,
+		unix.SYS_TRUNCATE, unix.SYS_FTRUNCATE, unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_UMASK, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_PSELECT6, unix.SYS_PPOLL, unix.SYS_EVENTFD2,
+		unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_SHUTDOWN,
 		unix.SYS_GETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
 		unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MADVISE, unix.SYS_BRK,
 		unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGTIMEDWAIT,
@@ -89,7 +98,7 @@ func plainCalls() []uint32 {
 		unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID, unix.SYS_GETGROUPS,
 		unix.SYS_GETPRIORITY, unix.SYS_GETCPU, unix.SYS_GETRANDOM, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY,
 		unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, unix.SYS_SCHED_GET_PRIORITY_MAX,
-		unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_FUTEX, unix.SYS_SET_ROBUST_LIST,
+		unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_SET_ROBUST_LIST,
 		unix.SYS_RSEQ, unix.SYS_WAIT4, unix.SYS_WAITID,
 		unix.SYS_EXIT, unix.SYS_EXIT_GROUP)
 }
@@ -196,7 +205,7 @@ func (r rule) assemble() []unix.SockFilter {
 	if r.values == nil {
 		body = r.checkFlags()
 	}
-	for _, v := range r.values {
+	for _, v := range slices.Backward(r.values) {
 		matched := []unix.SockFilter{ret(retAllow)}
 		if v == r.flagged && r.flags != 0 {
 			matched = r.checkFlags()

@@ -168,6 +168,7 @@ class Ruleset:
     def __init__(self, abi):
         self.rights = (1 << (13, 14, 15, 15, 16)[min(abi, 5) - 1]) - 1
         self.attributes = (ctypes.c_uint64 * 3)(self.rights, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
+        self.quiet = 1 if abi >= 7 else 0  # a program must not fill the host's audit log
         self.size = 24 if abi >= 6 else 16 if abi >= 4 else 8
         self.rules = [self.rule(path, READ | READ_DIR) for path in config["readable"]]
         self.rules += [self.rule(path, READ | WRITE) for path in ("/dev/null", "/dev/zero")]
@@ -183,7 +184,7 @@ class Ruleset:
         self.scratch.descriptor = os.open(".", os.O_PATH)
         for rule in self.rules + [self.scratch]:
             call("add a landlock rule", "landlock_add_rule", made, RULE_PATH_BENEATH, ctypes.byref(rule), 0)
-        call("enter landlock", "landlock_restrict_self", made, 0)
+        call("enter landlock", "landlock_restrict_self", made, self.quiet)
 
 
 def remove_scratch(number):

@@ -603,6 +603,21 @@ r, w = os.pipe()
 attempt(call, 275 if AMD64 else 76, r, None, w, None, 1, 0)
 attempt(call, 278 if AMD64 else 75, w, (ctypes.c_uint64 * 2)(), 1, 0)
 
+### move pages of a file through a pipe
+r, w = os.pipe()
+attempt(os.sendfile, w, os.open(os.__file__, os.O_RDONLY), 0, 100)
+
+### out-of-band bytes
+import socket
+a, b = socket.socketpair()
+attempt(a.send, b"x", socket.MSG_OOB)
+attempt(b.recv, 1, socket.MSG_OOB)
+
+### futexes with priority inheritance
+word = ctypes.c_uint32(0)
+for operation in (6, 7, 8, 11, 12, 13, 4, 5):
+    attempt(call, 202 if AMD64 else 98, ctypes.byref(word), operation, 1, None, None, 0)
+
 ### type into a terminal
 import fcntl, termios
 attempt(fcntl.ioctl, 1, termios.TIOCSTI, b"x")
