@@ -46,7 +46,7 @@ func Sample(q Queue, tokens, logp, logits, params Tensor) {
 	d.want(logp, "logp", "R", F32)
 	d.want(params, "params", fmt.Sprint("R ", SampleParamsBytes), U8)
 	R, V := logits.Shape[0], logits.Shape[1]
-	rows := min(R, max(1, 16384/V)) // about 20 µs of work
+	rows := min(R, max(1, 20000/(300+3*V))) // about 20 µs of work, at 300 ns a row and 3 a logit
 	launch(q, &sampleOp, blocks(R, rows), sampleArgs{
 		tokens: tokens.Ptr, logp: logp.Ptr, logits: logits.Ptr, params: params.Ptr,
 		R: int32(R), V: int32(V), rows: int32(rows),
