@@ -2,11 +2,11 @@
 
 package kernels
 
-// 6·sixes + then + last rows (together at most 64; then and last are 0, 3, 4 or 5) of panels times 16 columns, for
+// 6·talls + then + last rows (together at most 64; then and last are 0, 3, 4 or 5) of panels times 16 columns, for
 // at most 256 k (even for BF16). Strides are in bytes.
 //
 //go:noescape
-func chainBF16PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, sixes int, then int, last int, panels int, K int)
+func chainBF16PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, panels int, K int)
 
 // 6 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
@@ -48,11 +48,11 @@ func chainBF16Tile2x32AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb
 //go:noescape
 func chainBF16Tile1x64AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
 
-// 6·sixes + then + last rows (together at most 64; then and last are 0, 3, 4 or 5) of panels times 16 columns, for
+// 6·talls + then + last rows (together at most 64; then and last are 0, 3, 4 or 5) of panels times 16 columns, for
 // at most 256 k (even for BF16). Strides are in bytes.
 //
 //go:noescape
-func chainF32PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, sixes int, then int, last int, panels int, K int)
+func chainF32PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, panels int, K int)
 
 // 6 rows and 16 columns, tiles times to the right. Strides are in bytes.
 //
@@ -93,3 +93,21 @@ func chainF32Tile2x32AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb 
 //
 //go:noescape
 func chainF32Tile1x64AVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, tiles int, steps int)
+
+// 8·talls + then + last rows (together at most 64; then and last are 0 or 4 to 7) of N columns, for at most 128 k
+// (256 and even for BF16Dot, even for BF16). Strides are in bytes.
+//
+//go:noescape
+func chainBF16DotPanelsAVX512(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, N int, K int)
+
+// 8·talls + then + last rows (together at most 64; then and last are 0 or 4 to 7) of N columns, for at most 128 k
+// (256 and even for BF16Dot, even for BF16). Strides are in bytes.
+//
+//go:noescape
+func chainBF16PanelsAVX512(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, N int, K int)
+
+// 8·talls + then + last rows (together at most 64; then and last are 0 or 4 to 7) of N columns, for at most 128 k
+// (256 and even for BF16Dot, even for BF16). Strides are in bytes.
+//
+//go:noescape
+func chainF32PanelsAVX512(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, N int, K int)

@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// func chainBF16PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, sixes int, then int, last int, panels int, K int)
+// func chainBF16PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, panels int, K int)
 // Requires: AVX, AVX2, FMA3, MMX+, SSE
 TEXT ·chainBF16PanelsAVX2(SB), $82016-88
 	MOVQ   ldc+8(FP), CX
@@ -16,7 +16,7 @@ TEXT ·chainBF16PanelsAVX2(SB), $82016-88
 	MOVQ   DX, 82000(SP)
 	MOVQ   panels+72(FP), DX
 	MOVQ   DX, 82008(SP)
-	MOVQ   sixes+48(FP), DX
+	MOVQ   talls+48(FP), DX
 	MOVQ   a+16(FP), BX
 	MOVQ   lda+24(FP), SI
 	IMUL3Q $0x06, DX, DX
@@ -96,7 +96,7 @@ packB6:
 	LDMXCSR    mxcsrFlushX1<>+0(SB)
 	MOVQ       81984(SP), BX
 	MOVQ       82000(SP), SI
-	MOVQ       sixes+48(FP), DI
+	MOVQ       talls+48(FP), DI
 	TESTQ      DI, DI
 	JZ         low
 
@@ -1469,7 +1469,7 @@ step27:
 	VZEROUPPER
 	RET
 
-// func chainF32PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, sixes int, then int, last int, panels int, K int)
+// func chainF32PanelsAVX2(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, panels int, K int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·chainF32PanelsAVX2(SB), $16480-88
 	MOVQ ldc+8(FP), CX
@@ -1503,7 +1503,7 @@ packB28:
 	JNZ        packB28
 	MOVQ       16448(SP), BX
 	MOVQ       16464(SP), SI
-	MOVQ       sixes+48(FP), DI
+	MOVQ       talls+48(FP), DI
 	TESTQ      DI, DI
 	JZ         low
 
@@ -2422,5 +2422,1817 @@ step49:
 	ADDQ         $0x00000100, DX
 	DECQ         SI
 	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func chainBF16DotPanelsAVX512(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, N int, K int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·chainBF16DotPanelsAVX512(SB), $16480-88
+	MOVQ ldc+8(FP), DX
+	LEAQ 63(SP), AX
+	ANDQ $-64, AX
+	MOVQ acc+0(FP), CX
+	MOVQ CX, 16448(SP)
+	MOVQ b+32(FP), CX
+	MOVQ CX, 16456(SP)
+	MOVQ a+16(FP), CX
+	MOVQ CX, 16464(SP)
+	MOVQ N+72(FP), CX
+	MOVQ CX, 16472(SP)
+	MOVQ lda+24(FP), SI
+
+panel:
+	MOVL  $-1, CX
+	MOVL  16472(SP), DI
+	CMPL  DI, $0x20
+	JGE   full
+	BZHIL DI, CX, CX
+
+full:
+	KMOVW CX, K1
+	SHRL  $0x10, CX
+	KMOVW CX, K2
+	MOVQ  ldb+40(FP), BX
+	MOVQ  16456(SP), CX
+	MOVQ  AX, DI
+	MOVQ  K+80(FP), R8
+	SHRQ  $0x01, R8
+
+packB50:
+	PREFETCHT1  64(CX)
+	PREFETCHT1  64(CX)(BX*1)
+	VPMOVZXWD.Z (CX), K1, Z0
+	VPMOVZXWD.Z (CX)(BX*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPORD       Z0, Z1, Z0
+	VMOVDQU32   Z0, (DI)
+	VPMOVZXWD.Z 32(CX), K2, Z0
+	VPMOVZXWD.Z 32(CX)(BX*1), K2, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPORD       Z0, Z1, Z0
+	VMOVDQU32   Z0, 64(DI)
+	LEAQ        (CX)(BX*2), CX
+	ADDQ        $0x00000080, DI
+	DECQ        R8
+	JNZ         packB50
+	MOVQ        16448(SP), CX
+	MOVQ        16464(SP), BX
+	MOVQ        talls+48(FP), DI
+	TESTQ       DI, DI
+	JZ          low
+
+tall51:
+	MOVQ      CX, R8
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	LEAQ      (R9)(DX*2), R10
+	ADDQ      DX, R10
+	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z 64(R8), K2, Z1
+	VMOVUPS.Z (R8)(DX*1), K1, Z2
+	VMOVUPS.Z 64(R8)(DX*1), K2, Z3
+	VMOVUPS.Z (R8)(DX*2), K1, Z4
+	VMOVUPS.Z 64(R8)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	VMOVUPS.Z (R9)(DX*2), K1, Z10
+	VMOVUPS.Z 64(R9)(DX*2), K2, Z11
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	VMOVUPS.Z (R10)(DX*1), K1, Z14
+	VMOVUPS.Z 64(R10)(DX*1), K2, Z15
+	MOVQ      BX, R8
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	LEAQ      (R9)(SI*2), R10
+	ADDQ      SI, R10
+	MOVQ      AX, R11
+	MOVQ      K+80(FP), R12
+	SHRQ      $0x01, R12
+
+step52:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (R8), Z24
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (R8)(SI*1), Z25
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (R8)(SI*2), Z26
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS (R9), Z27
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VBROADCASTSS (R9)(SI*1), Z24
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (R9)(SI*2), Z25
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (R10), Z26
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS (R10)(SI*1), Z27
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	DECQ         R12
+	JNZ          step52
+	MOVQ         CX, R8
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	LEAQ         (R9)(DX*2), R10
+	ADDQ         DX, R10
+	VMOVUPS      Z0, K1, (R8)
+	VMOVUPS      Z1, K2, 64(R8)
+	VMOVUPS      Z2, K1, (R8)(DX*1)
+	VMOVUPS      Z3, K2, 64(R8)(DX*1)
+	VMOVUPS      Z4, K1, (R8)(DX*2)
+	VMOVUPS      Z5, K2, 64(R8)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	VMOVUPS      Z10, K1, (R9)(DX*2)
+	VMOVUPS      Z11, K2, 64(R9)(DX*2)
+	VMOVUPS      Z12, K1, (R10)
+	VMOVUPS      Z13, K2, 64(R10)
+	VMOVUPS      Z14, K1, (R10)(DX*1)
+	VMOVUPS      Z15, K2, 64(R10)(DX*1)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	DECQ         DI
+	JNZ          tall51
+
+low:
+	MOVQ then+56(FP), DI
+	MOVQ last+64(FP), R8
+
+lower:
+	CMPQ DI, $0x07
+	JEQ  height7
+	CMPQ DI, $0x06
+	JEQ  height6
+	CMPQ DI, $0x05
+	JEQ  height5
+	CMPQ DI, $0x04
+	JEQ  height4
+	JMP  done
+
+height7:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	LEAQ      (R9)(DX*2), R10
+	ADDQ      DX, R10
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	VMOVUPS.Z (R9)(DX*2), K1, Z10
+	VMOVUPS.Z 64(R9)(DX*2), K2, Z11
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	LEAQ      (R9)(SI*2), R10
+	ADDQ      SI, R10
+	MOVQ      AX, R11
+	MOVQ      K+80(FP), R12
+	SHRQ      $0x01, R12
+
+step53:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (DI), Z24
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (DI)(SI*1), Z25
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (DI)(SI*2), Z26
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS (R9), Z27
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VBROADCASTSS (R9)(SI*1), Z24
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (R9)(SI*2), Z25
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (R10), Z26
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	DECQ         R12
+	JNZ          step53
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	LEAQ         (R9)(DX*2), R10
+	ADDQ         DX, R10
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	VMOVUPS      Z10, K1, (R9)(DX*2)
+	VMOVUPS      Z11, K2, 64(R9)(DX*2)
+	VMOVUPS      Z12, K1, (R10)
+	VMOVUPS      Z13, K2, 64(R10)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+height6:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	VMOVUPS.Z (R9)(DX*2), K1, Z10
+	VMOVUPS.Z 64(R9)(DX*2), K2, Z11
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      AX, R10
+	MOVQ      K+80(FP), R11
+	SHRQ      $0x01, R11
+
+step54:
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	VBROADCASTSS (DI), Z24
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (DI)(SI*1), Z25
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (DI)(SI*2), Z26
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS (R9), Z27
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VBROADCASTSS (R9)(SI*1), Z24
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (R9)(SI*2), Z25
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          step54
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	VMOVUPS      Z10, K1, (R9)(DX*2)
+	VMOVUPS      Z11, K2, 64(R9)(DX*2)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+height5:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      AX, R10
+	MOVQ      K+80(FP), R11
+	SHRQ      $0x01, R11
+
+step55:
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	VBROADCASTSS (DI), Z24
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (DI)(SI*1), Z25
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (DI)(SI*2), Z26
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS (R9), Z27
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	VBROADCASTSS (R9)(SI*1), Z24
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x12
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          step55
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+height4:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      AX, R10
+	MOVQ      K+80(FP), R11
+	SHRQ      $0x01, R11
+
+step56:
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	VBROADCASTSS (DI), Z24
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xcd
+	VBROADCASTSS (DI)(SI*1), Z25
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdd
+	VBROADCASTSS (DI)(SI*2), Z26
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xed
+	VBROADCASTSS (R9), Z27
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0x62
+	BYTE         $0x92
+	BYTE         $0x26
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xfd
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          step56
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+done:
+	ADDQ $0x00000080, 16448(SP)
+	ADDQ $0x40, 16456(SP)
+	SUBQ $0x20, 16472(SP)
+	JG   panel
+	VZEROUPPER
+	RET
+
+// func chainBF16PanelsAVX512(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, N int, K int)
+// Requires: AVX, AVX2, AVX512F, BMI2, MMX+, SSE
+TEXT ·chainBF16PanelsAVX512(SB), $49248-88
+	MOVQ   ldc+8(FP), DX
+	LEAQ   63(SP), AX
+	ANDQ   $-64, AX
+	MOVQ   acc+0(FP), CX
+	MOVQ   CX, 49216(SP)
+	MOVQ   b+32(FP), CX
+	MOVQ   CX, 49224(SP)
+	MOVQ   a+16(FP), CX
+	MOVQ   CX, 49232(SP)
+	MOVQ   N+72(FP), CX
+	MOVQ   CX, 49240(SP)
+	MOVQ   talls+48(FP), CX
+	MOVQ   a+16(FP), BX
+	MOVQ   lda+24(FP), SI
+	IMUL3Q $0x08, CX, CX
+	ADDQ   then+56(FP), CX
+	ADDQ   last+64(FP), CX
+	LEAQ   16384(AX), DI
+
+rowA57:
+	MOVQ BX, R8
+	MOVQ DI, R9
+	MOVQ K+80(FP), R10
+	SHRQ $0x03, R10
+	JZ   rest60
+
+eights58:
+	VPMOVZXWD (R8), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPERMILPS $0xb1, Y0, Y0
+	VMOVUPS   Y0, (R9)
+	ADDQ      $0x10, R8
+	ADDQ      $0x20, R9
+	DECQ      R10
+	JNZ       eights58
+
+rest60:
+	MOVQ K+80(FP), R10
+	ANDQ $0x07, R10
+	SHRQ $0x01, R10
+	JZ   end61
+
+pairs59:
+	VMOVD     (R8), X0
+	VPMOVZXWD X0, X0
+	VPSLLD    $0x10, X0, X0
+	VPERMILPS $0xb1, X0, X0
+	VMOVLPS   X0, (R9)
+	ADDQ      $0x04, R8
+	ADDQ      $0x08, R9
+	DECQ      R10
+	JNZ       pairs59
+
+end61:
+	ADDQ SI, BX
+	ADDQ $0x00000200, DI
+	DECQ CX
+	JNZ  rowA57
+	LEAQ 16384(AX), CX
+	MOVQ CX, 49232(SP)
+	MOVQ $0x00000200, SI
+
+panel:
+	MOVL  $-1, CX
+	MOVL  49240(SP), DI
+	CMPL  DI, $0x20
+	JGE   full
+	BZHIL DI, CX, CX
+
+full:
+	KMOVW CX, K1
+	SHRL  $0x10, CX
+	KMOVW CX, K2
+	MOVQ  ldb+40(FP), BX
+	MOVQ  49224(SP), CX
+	MOVQ  AX, DI
+	MOVQ  K+80(FP), R8
+	SHRQ  $0x01, R8
+
+packB62:
+	PREFETCHT1  64(CX)
+	PREFETCHT1  64(CX)(BX*1)
+	VPMOVZXWD.Z (CX), K1, Z0
+	VPMOVZXWD.Z (CX)(BX*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VMOVDQU32   Z1, (DI)
+	VMOVDQU32   Z0, 128(DI)
+	VPMOVZXWD.Z 32(CX), K2, Z0
+	VPMOVZXWD.Z 32(CX)(BX*1), K2, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPSLLD      $0x10, Z0, Z0
+	VMOVDQU32   Z1, 64(DI)
+	VMOVDQU32   Z0, 192(DI)
+	LEAQ        (CX)(BX*2), CX
+	ADDQ        $0x00000100, DI
+	DECQ        R8
+	JNZ         packB62
+	LDMXCSR     mxcsrFlushX1<>+0(SB)
+	MOVQ        49216(SP), CX
+	MOVQ        49232(SP), BX
+	MOVQ        talls+48(FP), DI
+	TESTQ       DI, DI
+	JZ          low
+
+tall63:
+	MOVQ      CX, R8
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	LEAQ      (R9)(DX*2), R10
+	ADDQ      DX, R10
+	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z 64(R8), K2, Z1
+	VMOVUPS.Z (R8)(DX*1), K1, Z2
+	VMOVUPS.Z 64(R8)(DX*1), K2, Z3
+	VMOVUPS.Z (R8)(DX*2), K1, Z4
+	VMOVUPS.Z 64(R8)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	VMOVUPS.Z (R9)(DX*2), K1, Z10
+	VMOVUPS.Z 64(R9)(DX*2), K2, Z11
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	VMOVUPS.Z (R10)(DX*1), K1, Z14
+	VMOVUPS.Z 64(R10)(DX*1), K2, Z15
+	MOVQ      BX, R8
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	LEAQ      (R9)(SI*2), R10
+	ADDQ      SI, R10
+	MOVQ      AX, R11
+	MOVQ      K+80(FP), R12
+
+step64:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (R8), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (R8)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VBROADCASTSS (R9)(SI*1), Z24
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z29, Z24, Z9
+	VBROADCASTSS (R9)(SI*2), Z25
+	VFMADD231PS  Z28, Z25, Z10
+	VFMADD231PS  Z29, Z25, Z11
+	VBROADCASTSS (R10), Z26
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z29, Z26, Z13
+	VBROADCASTSS (R10)(SI*1), Z27
+	VFMADD231PS  Z28, Z27, Z14
+	VFMADD231PS  Z29, Z27, Z15
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	DECQ         R12
+	JNZ          step64
+	MOVQ         CX, R8
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	LEAQ         (R9)(DX*2), R10
+	ADDQ         DX, R10
+	VMOVUPS      Z0, K1, (R8)
+	VMOVUPS      Z1, K2, 64(R8)
+	VMOVUPS      Z2, K1, (R8)(DX*1)
+	VMOVUPS      Z3, K2, 64(R8)(DX*1)
+	VMOVUPS      Z4, K1, (R8)(DX*2)
+	VMOVUPS      Z5, K2, 64(R8)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	VMOVUPS      Z10, K1, (R9)(DX*2)
+	VMOVUPS      Z11, K2, 64(R9)(DX*2)
+	VMOVUPS      Z12, K1, (R10)
+	VMOVUPS      Z13, K2, 64(R10)
+	VMOVUPS      Z14, K1, (R10)(DX*1)
+	VMOVUPS      Z15, K2, 64(R10)(DX*1)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	DECQ         DI
+	JNZ          tall63
+
+low:
+	MOVQ then+56(FP), DI
+	MOVQ last+64(FP), R8
+
+lower:
+	CMPQ DI, $0x07
+	JEQ  height7
+	CMPQ DI, $0x06
+	JEQ  height6
+	CMPQ DI, $0x05
+	JEQ  height5
+	CMPQ DI, $0x04
+	JEQ  height4
+	JMP  done
+
+height7:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	LEAQ      (R9)(DX*2), R10
+	ADDQ      DX, R10
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	VMOVUPS.Z (R9)(DX*2), K1, Z10
+	VMOVUPS.Z 64(R9)(DX*2), K2, Z11
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	LEAQ      (R9)(SI*2), R10
+	ADDQ      SI, R10
+	MOVQ      AX, R11
+	MOVQ      K+80(FP), R12
+
+step65:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (DI)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (DI)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VBROADCASTSS (R9)(SI*1), Z24
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z29, Z24, Z9
+	VBROADCASTSS (R9)(SI*2), Z25
+	VFMADD231PS  Z28, Z25, Z10
+	VFMADD231PS  Z29, Z25, Z11
+	VBROADCASTSS (R10), Z26
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z29, Z26, Z13
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	DECQ         R12
+	JNZ          step65
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	LEAQ         (R9)(DX*2), R10
+	ADDQ         DX, R10
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	VMOVUPS      Z10, K1, (R9)(DX*2)
+	VMOVUPS      Z11, K2, 64(R9)(DX*2)
+	VMOVUPS      Z12, K1, (R10)
+	VMOVUPS      Z13, K2, 64(R10)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+height6:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	VMOVUPS.Z (R9)(DX*2), K1, Z10
+	VMOVUPS.Z 64(R9)(DX*2), K2, Z11
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      AX, R10
+	MOVQ      K+80(FP), R11
+
+step66:
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (DI)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (DI)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VBROADCASTSS (R9)(SI*1), Z24
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z29, Z24, Z9
+	VBROADCASTSS (R9)(SI*2), Z25
+	VFMADD231PS  Z28, Z25, Z10
+	VFMADD231PS  Z29, Z25, Z11
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          step66
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	VMOVUPS      Z10, K1, (R9)(DX*2)
+	VMOVUPS      Z11, K2, 64(R9)(DX*2)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+height5:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      AX, R10
+	MOVQ      K+80(FP), R11
+
+step67:
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (DI)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (DI)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VBROADCASTSS (R9)(SI*1), Z24
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z29, Z24, Z9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          step67
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+height4:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      AX, R10
+	MOVQ      K+80(FP), R11
+
+step68:
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (DI)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (DI)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          step68
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+done:
+	LDMXCSR mxcsrX1<>+0(SB)
+	ADDQ    $0x00000080, 49216(SP)
+	ADDQ    $0x40, 49224(SP)
+	SUBQ    $0x20, 49240(SP)
+	JG      panel
+	VZEROUPPER
+	RET
+
+// func chainF32PanelsAVX512(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls int, then int, last int, N int, K int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·chainF32PanelsAVX512(SB), $16480-88
+	MOVQ ldc+8(FP), DX
+	LEAQ 63(SP), AX
+	ANDQ $-64, AX
+	MOVQ acc+0(FP), CX
+	MOVQ CX, 16448(SP)
+	MOVQ b+32(FP), CX
+	MOVQ CX, 16456(SP)
+	MOVQ a+16(FP), CX
+	MOVQ CX, 16464(SP)
+	MOVQ N+72(FP), CX
+	MOVQ CX, 16472(SP)
+	MOVQ lda+24(FP), SI
+
+panel:
+	MOVL  $-1, CX
+	MOVL  16472(SP), DI
+	CMPL  DI, $0x20
+	JGE   full
+	BZHIL DI, CX, CX
+
+full:
+	KMOVW CX, K1
+	SHRL  $0x10, CX
+	KMOVW CX, K2
+	MOVQ  ldb+40(FP), BX
+	MOVQ  16456(SP), CX
+	MOVQ  AX, DI
+	MOVQ  K+80(FP), R8
+
+packB69:
+	PREFETCHT1 128(CX)
+	VMOVUPS.Z  (CX), K1, Z0
+	VMOVUPS    Z0, (DI)
+	PREFETCHT1 192(CX)
+	VMOVUPS.Z  64(CX), K2, Z1
+	VMOVUPS    Z1, 64(DI)
+	ADDQ       BX, CX
+	ADDQ       $0x00000080, DI
+	DECQ       R8
+	JNZ        packB69
+	MOVQ       16448(SP), CX
+	MOVQ       16464(SP), BX
+	MOVQ       talls+48(FP), DI
+	TESTQ      DI, DI
+	JZ         low
+
+tall70:
+	MOVQ      CX, R8
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	LEAQ      (R9)(DX*2), R10
+	ADDQ      DX, R10
+	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z 64(R8), K2, Z1
+	VMOVUPS.Z (R8)(DX*1), K1, Z2
+	VMOVUPS.Z 64(R8)(DX*1), K2, Z3
+	VMOVUPS.Z (R8)(DX*2), K1, Z4
+	VMOVUPS.Z 64(R8)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	VMOVUPS.Z (R9)(DX*2), K1, Z10
+	VMOVUPS.Z 64(R9)(DX*2), K2, Z11
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	VMOVUPS.Z (R10)(DX*1), K1, Z14
+	VMOVUPS.Z 64(R10)(DX*1), K2, Z15
+	MOVQ      BX, R8
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	LEAQ      (R9)(SI*2), R10
+	ADDQ      SI, R10
+	MOVQ      AX, R11
+	MOVQ      K+80(FP), R12
+
+step71:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (R8), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (R8)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (R8)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VBROADCASTSS (R9)(SI*1), Z24
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z29, Z24, Z9
+	VBROADCASTSS (R9)(SI*2), Z25
+	VFMADD231PS  Z28, Z25, Z10
+	VFMADD231PS  Z29, Z25, Z11
+	VBROADCASTSS (R10), Z26
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z29, Z26, Z13
+	VBROADCASTSS (R10)(SI*1), Z27
+	VFMADD231PS  Z28, Z27, Z14
+	VFMADD231PS  Z29, Z27, Z15
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	DECQ         R12
+	JNZ          step71
+	MOVQ         CX, R8
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	LEAQ         (R9)(DX*2), R10
+	ADDQ         DX, R10
+	VMOVUPS      Z0, K1, (R8)
+	VMOVUPS      Z1, K2, 64(R8)
+	VMOVUPS      Z2, K1, (R8)(DX*1)
+	VMOVUPS      Z3, K2, 64(R8)(DX*1)
+	VMOVUPS      Z4, K1, (R8)(DX*2)
+	VMOVUPS      Z5, K2, 64(R8)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	VMOVUPS      Z10, K1, (R9)(DX*2)
+	VMOVUPS      Z11, K2, 64(R9)(DX*2)
+	VMOVUPS      Z12, K1, (R10)
+	VMOVUPS      Z13, K2, 64(R10)
+	VMOVUPS      Z14, K1, (R10)(DX*1)
+	VMOVUPS      Z15, K2, 64(R10)(DX*1)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	DECQ         DI
+	JNZ          tall70
+
+low:
+	MOVQ then+56(FP), DI
+	MOVQ last+64(FP), R8
+
+lower:
+	CMPQ DI, $0x07
+	JEQ  height7
+	CMPQ DI, $0x06
+	JEQ  height6
+	CMPQ DI, $0x05
+	JEQ  height5
+	CMPQ DI, $0x04
+	JEQ  height4
+	JMP  done
+
+height7:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	LEAQ      (R9)(DX*2), R10
+	ADDQ      DX, R10
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	VMOVUPS.Z (R9)(DX*2), K1, Z10
+	VMOVUPS.Z 64(R9)(DX*2), K2, Z11
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	LEAQ      (R9)(SI*2), R10
+	ADDQ      SI, R10
+	MOVQ      AX, R11
+	MOVQ      K+80(FP), R12
+
+step72:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (DI)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (DI)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VBROADCASTSS (R9)(SI*1), Z24
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z29, Z24, Z9
+	VBROADCASTSS (R9)(SI*2), Z25
+	VFMADD231PS  Z28, Z25, Z10
+	VFMADD231PS  Z29, Z25, Z11
+	VBROADCASTSS (R10), Z26
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z29, Z26, Z13
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	DECQ         R12
+	JNZ          step72
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	LEAQ         (R9)(DX*2), R10
+	ADDQ         DX, R10
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	VMOVUPS      Z10, K1, (R9)(DX*2)
+	VMOVUPS      Z11, K2, 64(R9)(DX*2)
+	VMOVUPS      Z12, K1, (R10)
+	VMOVUPS      Z13, K2, 64(R10)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+height6:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	VMOVUPS.Z (R9)(DX*2), K1, Z10
+	VMOVUPS.Z 64(R9)(DX*2), K2, Z11
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      AX, R10
+	MOVQ      K+80(FP), R11
+
+step73:
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (DI)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (DI)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VBROADCASTSS (R9)(SI*1), Z24
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z29, Z24, Z9
+	VBROADCASTSS (R9)(SI*2), Z25
+	VFMADD231PS  Z28, Z25, Z10
+	VFMADD231PS  Z29, Z25, Z11
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          step73
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	VMOVUPS      Z10, K1, (R9)(DX*2)
+	VMOVUPS      Z11, K2, 64(R9)(DX*2)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+height5:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	VMOVUPS.Z (R9)(DX*1), K1, Z8
+	VMOVUPS.Z 64(R9)(DX*1), K2, Z9
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      AX, R10
+	MOVQ      K+80(FP), R11
+
+step74:
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (DI)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (DI)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VBROADCASTSS (R9)(SI*1), Z24
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z29, Z24, Z9
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          step74
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	VMOVUPS      Z8, K1, (R9)(DX*1)
+	VMOVUPS      Z9, K2, 64(R9)(DX*1)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+height4:
+	MOVQ      CX, DI
+	LEAQ      (CX)(DX*2), R9
+	ADDQ      DX, R9
+	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z 64(DI), K2, Z1
+	VMOVUPS.Z (DI)(DX*1), K1, Z2
+	VMOVUPS.Z 64(DI)(DX*1), K2, Z3
+	VMOVUPS.Z (DI)(DX*2), K1, Z4
+	VMOVUPS.Z 64(DI)(DX*2), K2, Z5
+	VMOVUPS.Z (R9), K1, Z6
+	VMOVUPS.Z 64(R9), K2, Z7
+	MOVQ      BX, DI
+	LEAQ      (BX)(SI*2), R9
+	ADDQ      SI, R9
+	MOVQ      AX, R10
+	MOVQ      K+80(FP), R11
+
+step75:
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	VBROADCASTSS (DI), Z24
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z29, Z24, Z1
+	VBROADCASTSS (DI)(SI*1), Z25
+	VFMADD231PS  Z28, Z25, Z2
+	VFMADD231PS  Z29, Z25, Z3
+	VBROADCASTSS (DI)(SI*2), Z26
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z29, Z26, Z5
+	VBROADCASTSS (R9), Z27
+	VFMADD231PS  Z28, Z27, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R9
+	DECQ         R11
+	JNZ          step75
+	MOVQ         CX, DI
+	LEAQ         (CX)(DX*2), R9
+	ADDQ         DX, R9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K1, (DI)(DX*1)
+	VMOVUPS      Z3, K2, 64(DI)(DX*1)
+	VMOVUPS      Z4, K1, (DI)(DX*2)
+	VMOVUPS      Z5, K2, 64(DI)(DX*2)
+	VMOVUPS      Z6, K1, (R9)
+	VMOVUPS      Z7, K2, 64(R9)
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	MOVQ         R8, DI
+	XORQ         R8, R8
+	JMP          lower
+
+done:
+	ADDQ $0x00000080, 16448(SP)
+	ADDQ $0x00000080, 16456(SP)
+	SUBQ $0x20, 16472(SP)
+	JG   panel
 	VZEROUPPER
 	RET

@@ -35,3 +35,57 @@ func dotsF32Rows1AVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int,
 //
 //go:noescape
 func dotsF32Rows2AVX2(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+
+// rows rows of x (a multiple of 4, at most 64) against 6 rows of w. Strides are in bytes; a group is 64 bytes of
+// a row.
+//
+//go:noescape
+func dotsBF16DotPanelAVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
+
+// 1 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
+//
+//go:noescape
+func dotsBF16DotRows1AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+
+// 2 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
+//
+//go:noescape
+func dotsBF16DotRows2AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+
+// rows rows of x (a multiple of 4, at most 64) against 6 rows of w. Strides are in bytes; a group is 64 bytes of
+// a row.
+//
+//go:noescape
+func dotsBF16PanelAVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
+
+// 1 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
+//
+//go:noescape
+func dotsBF16Rows1AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+
+// 2 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
+//
+//go:noescape
+func dotsBF16Rows2AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+
+// rows rows of x (a multiple of 4, at most 64) against 6 rows of w. Strides are in bytes; a group is 64 bytes of
+// a row.
+//
+//go:noescape
+func dotsF32PanelAVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
+
+// 1 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
+//
+//go:noescape
+func dotsF32Rows1AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+
+// 2 rows of x against N rows of w (at most 32 if lanes are kept). Strides are in bytes; a group is
+// 64 bytes of a row.
+//
+//go:noescape
+func dotsF32Rows2AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)

@@ -2450,3 +2450,2413 @@ folded98:
 end:
 	VZEROUPPER
 	RET
+
+// func dotsBF16DotPanelAVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotsBF16DotPanelAVX512(SB), $36936-64
+	LEAQ 63(SP), AX
+	ANDQ $-64, AX
+	MOVQ ldx+24(FP), R9
+	MOVQ out+0(FP), R8
+	XORQ BX, BX
+
+block:
+	MOVQ groups+56(FP), R10
+	MOVQ BX, CX
+	SHRQ $0x06, CX
+	SUBQ CX, R10
+	MOVQ R10, SI
+	CMPQ SI, $0x20
+	JLE  short
+	MOVQ $0x00000020, SI
+
+short:
+	SUBQ SI, R10
+	MOVQ w+32(FP), DX
+	MOVQ ldw+40(FP), R11
+	ADDQ BX, DX
+	LEAQ (DX)(R11*2), R12
+	ADDQ R11, R12
+	LEAQ (BX)(BX*4), DI
+	ADDQ R12, DI
+	ADDQ R11, DI
+	LEAQ (DI)(R11*2), DI
+	MOVQ AX, R13
+	MOVQ SI, CX
+
+pack99:
+	VMOVDQU32 (DX), Z28
+	VMOVDQU32 Z28, (R13)
+	VMOVDQU32 (DX)(R11*1), Z28
+	VMOVDQU32 Z28, 64(R13)
+	VMOVDQU32 (DX)(R11*2), Z28
+	VMOVDQU32 Z28, 128(R13)
+	VMOVDQU32 (R12), Z28
+	VMOVDQU32 Z28, 192(R13)
+	VMOVDQU32 (R12)(R11*1), Z28
+	VMOVDQU32 Z28, 256(R13)
+	VMOVDQU32 (R12)(R11*2), Z28
+	VMOVDQU32 Z28, 320(R13)
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, R12
+	ADDQ      $0x00000180, R13
+	DECQ      CX
+	JNZ       pack99
+	MOVQ      x+16(FP), DX
+	ADDQ      BX, DX
+	MOVQ      rows+48(FP), CX
+	SHRQ      $0x02, CX
+	MOVQ      CX, 36928(SP)
+	LEAQ      12288(AX), CX
+
+tile:
+	TESTQ   BX, BX
+	JZ      zero100
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+	VMOVUPS 192(CX), Z3
+	VMOVUPS 256(CX), Z4
+	VMOVUPS 320(CX), Z5
+	VMOVUPS 384(CX), Z6
+	VMOVUPS 448(CX), Z7
+	VMOVUPS 512(CX), Z8
+	VMOVUPS 576(CX), Z9
+	VMOVUPS 640(CX), Z10
+	VMOVUPS 704(CX), Z11
+	VMOVUPS 768(CX), Z12
+	VMOVUPS 832(CX), Z13
+	VMOVUPS 896(CX), Z14
+	VMOVUPS 960(CX), Z15
+	VMOVUPS 1024(CX), Z16
+	VMOVUPS 1088(CX), Z17
+	VMOVUPS 1152(CX), Z18
+	VMOVUPS 1216(CX), Z19
+	VMOVUPS 1280(CX), Z20
+	VMOVUPS 1344(CX), Z21
+	VMOVUPS 1408(CX), Z22
+	VMOVUPS 1472(CX), Z23
+	JMP     ready101
+
+zero100:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+ready101:
+	MOVQ DX, R11
+	LEAQ (DX)(R9*2), R12
+	ADDQ R9, R12
+	MOVQ AX, R13
+	MOVQ SI, R14
+
+group102:
+	VMOVUPS       (R11), Z24
+	VMOVUPS       (R11)(R9*1), Z25
+	VMOVUPS       (R11)(R9*2), Z26
+	VMOVUPS       (R12), Z27
+	VMOVUPS       (R13), Z28
+	BYTE          $0x62
+	BYTE          $0x92
+	BYTE          $0x3e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xc4
+	BYTE          $0x62
+	BYTE          $0x92
+	BYTE          $0x36
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xcc
+	BYTE          $0x62
+	BYTE          $0x92
+	BYTE          $0x2e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xd4
+	BYTE          $0x62
+	BYTE          $0x92
+	BYTE          $0x26
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xdc
+	VMOVUPS       64(R13), Z28
+	BYTE          $0x62
+	BYTE          $0x92
+	BYTE          $0x3e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xe4
+	BYTE          $0x62
+	BYTE          $0x92
+	BYTE          $0x36
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xec
+	BYTE          $0x62
+	BYTE          $0x92
+	BYTE          $0x2e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xf4
+	BYTE          $0x62
+	BYTE          $0x92
+	BYTE          $0x26
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xfc
+	VMOVUPS       128(R13), Z28
+	BYTE          $0x62
+	BYTE          $0x12
+	BYTE          $0x3e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xc4
+	BYTE          $0x62
+	BYTE          $0x12
+	BYTE          $0x36
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xcc
+	BYTE          $0x62
+	BYTE          $0x12
+	BYTE          $0x2e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xd4
+	BYTE          $0x62
+	BYTE          $0x12
+	BYTE          $0x26
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xdc
+	VMOVUPS       192(R13), Z28
+	BYTE          $0x62
+	BYTE          $0x12
+	BYTE          $0x3e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xe4
+	BYTE          $0x62
+	BYTE          $0x12
+	BYTE          $0x36
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xec
+	BYTE          $0x62
+	BYTE          $0x12
+	BYTE          $0x2e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xf4
+	BYTE          $0x62
+	BYTE          $0x12
+	BYTE          $0x26
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xfc
+	VMOVUPS       256(R13), Z28
+	BYTE          $0x62
+	BYTE          $0x82
+	BYTE          $0x3e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xc4
+	BYTE          $0x62
+	BYTE          $0x82
+	BYTE          $0x36
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xcc
+	BYTE          $0x62
+	BYTE          $0x82
+	BYTE          $0x2e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xd4
+	BYTE          $0x62
+	BYTE          $0x82
+	BYTE          $0x26
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xdc
+	VMOVUPS       320(R13), Z28
+	BYTE          $0x62
+	BYTE          $0x82
+	BYTE          $0x3e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xe4
+	BYTE          $0x62
+	BYTE          $0x82
+	BYTE          $0x36
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xec
+	BYTE          $0x62
+	BYTE          $0x82
+	BYTE          $0x2e
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xf4
+	BYTE          $0x62
+	BYTE          $0x82
+	BYTE          $0x26
+	BYTE          $0x40
+	BYTE          $0x52
+	BYTE          $0xfc
+	PREFETCHT1    (DI)
+	ADDQ          $0x40, DI
+	ADDQ          $0x40, R11
+	ADDQ          $0x40, R12
+	ADDQ          $0x00000180, R13
+	DECQ          R14
+	JNZ           group102
+	TESTQ         R10, R10
+	JNZ           keep
+	MOVQ          ldo+8(FP), R11
+	VSHUFF64X2    $0x44, Z1, Z0, Z24
+	VSHUFF64X2    $0xee, Z1, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VSHUFF64X2    $0x44, Z3, Z2, Z24
+	VSHUFF64X2    $0xee, Z3, Z2, Z25
+	VADDPS        Z24, Z25, Z1
+	VSHUFF32X4    $0x88, Z1, Z0, Z24
+	VSHUFF32X4    $0xdd, Z1, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VSHUFF64X2    $0x44, Z5, Z4, Z24
+	VSHUFF64X2    $0xee, Z5, Z4, Z25
+	VADDPS        Z24, Z25, Z4
+	VSHUFF64X2    $0x44, Z7, Z6, Z24
+	VSHUFF64X2    $0xee, Z7, Z6, Z25
+	VADDPS        Z24, Z25, Z5
+	VSHUFF32X4    $0x88, Z5, Z4, Z24
+	VSHUFF32X4    $0xdd, Z5, Z4, Z25
+	VADDPS        Z24, Z25, Z4
+	VSHUFF64X2    $0x44, Z9, Z8, Z24
+	VSHUFF64X2    $0xee, Z9, Z8, Z25
+	VADDPS        Z24, Z25, Z8
+	VSHUFF64X2    $0x44, Z11, Z10, Z24
+	VSHUFF64X2    $0xee, Z11, Z10, Z25
+	VADDPS        Z24, Z25, Z9
+	VSHUFF32X4    $0x88, Z9, Z8, Z24
+	VSHUFF32X4    $0xdd, Z9, Z8, Z25
+	VADDPS        Z24, Z25, Z8
+	VSHUFF64X2    $0x44, Z13, Z12, Z24
+	VSHUFF64X2    $0xee, Z13, Z12, Z25
+	VADDPS        Z24, Z25, Z12
+	VSHUFF64X2    $0x44, Z15, Z14, Z24
+	VSHUFF64X2    $0xee, Z15, Z14, Z25
+	VADDPS        Z24, Z25, Z13
+	VSHUFF32X4    $0x88, Z13, Z12, Z24
+	VSHUFF32X4    $0xdd, Z13, Z12, Z25
+	VADDPS        Z24, Z25, Z12
+	VSHUFF64X2    $0x44, Z17, Z16, Z24
+	VSHUFF64X2    $0xee, Z17, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VSHUFF64X2    $0x44, Z19, Z18, Z24
+	VSHUFF64X2    $0xee, Z19, Z18, Z25
+	VADDPS        Z24, Z25, Z17
+	VSHUFF32X4    $0x88, Z17, Z16, Z24
+	VSHUFF32X4    $0xdd, Z17, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VSHUFF64X2    $0x44, Z21, Z20, Z24
+	VSHUFF64X2    $0xee, Z21, Z20, Z25
+	VADDPS        Z24, Z25, Z20
+	VSHUFF64X2    $0x44, Z23, Z22, Z24
+	VSHUFF64X2    $0xee, Z23, Z22, Z25
+	VADDPS        Z24, Z25, Z21
+	VSHUFF32X4    $0x88, Z21, Z20, Z24
+	VSHUFF32X4    $0xdd, Z21, Z20, Z25
+	VADDPS        Z24, Z25, Z20
+	VUNPCKLPD     Z4, Z0, Z24
+	VUNPCKHPD     Z4, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VUNPCKLPD     Z12, Z8, Z24
+	VUNPCKHPD     Z12, Z8, Z25
+	VADDPS        Z24, Z25, Z8
+	VUNPCKLPD     Z20, Z16, Z24
+	VUNPCKHPD     Z20, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VSHUFPS       $0x88, Z8, Z0, Z24
+	VSHUFPS       $0xdd, Z8, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VSHUFPS       $0x88, Z16, Z16, Z24
+	VSHUFPS       $0xdd, Z16, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VMOVUPS       X0, (R8)
+	VEXTRACTF32X4 $0x00, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	VEXTRACTF32X4 $0x01, Z0, (R8)
+	VEXTRACTF32X4 $0x01, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	VEXTRACTF32X4 $0x02, Z0, (R8)
+	VEXTRACTF32X4 $0x02, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	VEXTRACTF32X4 $0x03, Z0, (R8)
+	VEXTRACTF32X4 $0x03, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	JMP           next
+
+keep:
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	VMOVUPS Z4, 256(CX)
+	VMOVUPS Z5, 320(CX)
+	VMOVUPS Z6, 384(CX)
+	VMOVUPS Z7, 448(CX)
+	VMOVUPS Z8, 512(CX)
+	VMOVUPS Z9, 576(CX)
+	VMOVUPS Z10, 640(CX)
+	VMOVUPS Z11, 704(CX)
+	VMOVUPS Z12, 768(CX)
+	VMOVUPS Z13, 832(CX)
+	VMOVUPS Z14, 896(CX)
+	VMOVUPS Z15, 960(CX)
+	VMOVUPS Z16, 1024(CX)
+	VMOVUPS Z17, 1088(CX)
+	VMOVUPS Z18, 1152(CX)
+	VMOVUPS Z19, 1216(CX)
+	VMOVUPS Z20, 1280(CX)
+	VMOVUPS Z21, 1344(CX)
+	VMOVUPS Z22, 1408(CX)
+	VMOVUPS Z23, 1472(CX)
+
+next:
+	ADDQ  $0x00000600, CX
+	LEAQ  (DX)(R9*4), DX
+	DECQ  36928(SP)
+	JNZ   tile
+	TESTQ R10, R10
+	JZ    end
+	MOVQ  SI, CX
+	SHLQ  $0x06, CX
+	ADDQ  CX, BX
+	JMP   block
+
+end:
+	VZEROUPPER
+	RET
+
+// func dotsBF16DotRows1AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·dotsBF16DotRows1AVX512(SB), $2120-80
+	MOVQ  out+0(FP), AX
+	MOVQ  x+16(FP), CX
+	MOVQ  ldx+24(FP), DX
+	MOVQ  w+32(FP), DX
+	MOVQ  ldw+40(FP), BX
+	LEAQ  63(SP), DI
+	ANDQ  $-64, DI
+	MOVQ  mode+72(FP), SI
+	TESTQ SI, SI
+	JZ    own
+	MOVQ  lanes+48(FP), DI
+
+own:
+	MOVQ N+56(FP), SI
+	MOVQ SI, 2112(SP)
+
+chunk:
+	MOVQ    DI, SI
+	MOVQ    2112(SP), R8
+	MOVQ    $0x00000020, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+
+tiles103:
+	CMPQ    R8, $0x04
+	JLT     done104
+	MOVQ    mode+72(FP), R9
+	TESTQ   $0x00000001, R9
+	JZ      zero105
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+	JMP     ready106
+
+zero105:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+ready106:
+	MOVQ CX, R9
+	MOVQ DX, R10
+	LEAQ (DX)(BX*2), R11
+	ADDQ BX, R11
+	LEAQ (DX)(BX*4), DX
+	MOVQ DX, R12
+	MOVQ groups+64(FP), R13
+
+group107:
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	PREFETCHT0 128(R12)
+	PREFETCHT0 192(R12)
+	ADDQ       $0x00000100, R12
+	VMOVUPS    (R9), Z24
+	VMOVUPS    (R10), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xc4
+	VMOVUPS    (R10)(BX*1), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xcc
+	VMOVUPS    (R10)(BX*2), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xd4
+	VMOVUPS    (R11), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xdc
+	ADDQ       $0x40, R9
+	ADDQ       $0x40, R10
+	ADDQ       $0x40, R11
+	DECQ       R13
+	JNZ        group107
+	VMOVUPS    Z0, (SI)
+	VMOVUPS    Z1, 64(SI)
+	VMOVUPS    Z2, 128(SI)
+	VMOVUPS    Z3, 192(SI)
+	ADDQ       $0x00000100, SI
+	SUBQ       $0x04, R8
+	JMP        tiles103
+
+done104:
+tiles108:
+	CMPQ    R8, $0x01
+	JLT     done109
+	MOVQ    mode+72(FP), R9
+	TESTQ   $0x00000001, R9
+	JZ      zero110
+	VMOVUPS (SI), Z0
+	JMP     ready111
+
+zero110:
+	VXORPS Y0, Y0, Y0
+
+ready111:
+	MOVQ CX, R9
+	MOVQ DX, R10
+	LEAQ (DX)(BX*1), DX
+	MOVQ DX, R11
+	MOVQ groups+64(FP), R12
+
+group112:
+	PREFETCHT0 (R11)
+	ADDQ       $0x00000040, R11
+	VMOVUPS    (R9), Z24
+	VMOVUPS    (R10), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xc4
+	ADDQ       $0x40, R9
+	ADDQ       $0x40, R10
+	DECQ       R12
+	JNZ        group112
+	VMOVUPS    Z0, (SI)
+	ADDQ       $0x00000040, SI
+	SUBQ       $0x01, R8
+	JMP        tiles108
+
+done109:
+	MOVQ    mode+72(FP), R8
+	TESTQ   $0x00000002, R8
+	JNZ     end
+	MOVQ    DI, SI
+	MOVQ    2112(SP), R8
+	MOVQ    $0x00000020, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	MOVQ    ldo+8(FP), R9
+
+folds113:
+	CMPQ         R8, $0x04
+	JLT          folded114
+	VMOVUPS      (SI), Y0
+	VADDPS       32(SI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	VMOVUPS      64(SI), Y1
+	VADDPS       96(SI), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X12
+	VADDPS       X12, X1, X1
+	VMOVUPS      128(SI), Y2
+	VADDPS       160(SI), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X12
+	VADDPS       X12, X2, X2
+	VMOVUPS      192(SI), Y3
+	VADDPS       224(SI), Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X12
+	VADDPS       X12, X3, X3
+	ADDQ         $0x00000100, SI
+	VUNPCKLPD    X1, X0, X12
+	VUNPCKHPD    X1, X0, X14
+	VADDPS       X12, X14, X0
+	VUNPCKLPD    X3, X2, X12
+	VUNPCKHPD    X3, X2, X14
+	VADDPS       X12, X14, X2
+	VSHUFPS      $0x88, X2, X0, X12
+	VSHUFPS      $0xdd, X2, X0, X14
+	VADDPS       X12, X14, X0
+	VMOVUPS      X0, (AX)
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, R8
+	JMP          folds113
+
+folded114:
+folds115:
+	CMPQ         R8, $0x01
+	JLT          folded116
+	VMOVUPS      (SI), Y0
+	VADDPS       32(SI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	ADDQ         $0x00000040, SI
+	VMOVHLPS     X0, X0, X12
+	VADDPS       X12, X0, X0
+	VMOVSHDUP    X0, X12
+	VADDSS       X12, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, R8
+	JMP          folds115
+
+folded116:
+	SUBQ $0x20, 2112(SP)
+	JG   chunk
+
+end:
+	VZEROUPPER
+	RET
+
+// func dotsBF16DotRows2AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·dotsBF16DotRows2AVX512(SB), $4168-80
+	MOVQ  out+0(FP), AX
+	MOVQ  x+16(FP), CX
+	MOVQ  ldx+24(FP), DX
+	MOVQ  w+32(FP), BX
+	MOVQ  ldw+40(FP), SI
+	LEAQ  63(SP), R8
+	ANDQ  $-64, R8
+	MOVQ  mode+72(FP), DI
+	TESTQ DI, DI
+	JZ    own
+	MOVQ  lanes+48(FP), R8
+
+own:
+	MOVQ N+56(FP), DI
+	MOVQ DI, 4160(SP)
+
+chunk:
+	MOVQ    R8, DI
+	MOVQ    4160(SP), R9
+	MOVQ    $0x00000020, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+
+tiles117:
+	CMPQ    R9, $0x04
+	JLT     done118
+	MOVQ    mode+72(FP), R10
+	TESTQ   $0x00000001, R10
+	JZ      zero119
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+	VMOVUPS 256(DI), Z4
+	VMOVUPS 320(DI), Z5
+	VMOVUPS 384(DI), Z6
+	VMOVUPS 448(DI), Z7
+	JMP     ready120
+
+zero119:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+ready120:
+	MOVQ CX, R10
+	MOVQ BX, R11
+	LEAQ (BX)(SI*2), R12
+	ADDQ SI, R12
+	LEAQ (BX)(SI*4), BX
+	MOVQ BX, R13
+	MOVQ groups+64(FP), R14
+
+group121:
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	PREFETCHT0 128(R13)
+	PREFETCHT0 192(R13)
+	ADDQ       $0x00000100, R13
+	VMOVUPS    (R10), Z24
+	VMOVUPS    (R10)(DX*1), Z25
+	VMOVUPS    (R11), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xc4
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x36
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xcc
+	VMOVUPS    (R11)(SI*1), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xd4
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x36
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xdc
+	VMOVUPS    (R11)(SI*2), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xe4
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x36
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xec
+	VMOVUPS    (R12), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xf4
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x36
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xfc
+	ADDQ       $0x40, R10
+	ADDQ       $0x40, R11
+	ADDQ       $0x40, R12
+	DECQ       R14
+	JNZ        group121
+	VMOVUPS    Z0, (DI)
+	VMOVUPS    Z1, 64(DI)
+	VMOVUPS    Z2, 128(DI)
+	VMOVUPS    Z3, 192(DI)
+	VMOVUPS    Z4, 256(DI)
+	VMOVUPS    Z5, 320(DI)
+	VMOVUPS    Z6, 384(DI)
+	VMOVUPS    Z7, 448(DI)
+	ADDQ       $0x00000200, DI
+	SUBQ       $0x04, R9
+	JMP        tiles117
+
+done118:
+tiles122:
+	CMPQ    R9, $0x01
+	JLT     done123
+	MOVQ    mode+72(FP), R10
+	TESTQ   $0x00000001, R10
+	JZ      zero124
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	JMP     ready125
+
+zero124:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+ready125:
+	MOVQ CX, R10
+	MOVQ BX, R11
+	LEAQ (BX)(SI*1), BX
+	MOVQ BX, R12
+	MOVQ groups+64(FP), R13
+
+group126:
+	PREFETCHT0 (R12)
+	ADDQ       $0x00000040, R12
+	VMOVUPS    (R10), Z24
+	VMOVUPS    (R10)(DX*1), Z25
+	VMOVUPS    (R11), Z28
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x3e
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xc4
+	BYTE       $0x62
+	BYTE       $0x92
+	BYTE       $0x36
+	BYTE       $0x40
+	BYTE       $0x52
+	BYTE       $0xcc
+	ADDQ       $0x40, R10
+	ADDQ       $0x40, R11
+	DECQ       R13
+	JNZ        group126
+	VMOVUPS    Z0, (DI)
+	VMOVUPS    Z1, 64(DI)
+	ADDQ       $0x00000080, DI
+	SUBQ       $0x01, R9
+	JMP        tiles122
+
+done123:
+	MOVQ    mode+72(FP), R9
+	TESTQ   $0x00000002, R9
+	JNZ     end
+	MOVQ    R8, DI
+	MOVQ    4160(SP), R9
+	MOVQ    $0x00000020, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	MOVQ    ldo+8(FP), R10
+
+folds127:
+	CMPQ         R9, $0x02
+	JLT          folded128
+	VMOVUPS      (DI), Y0
+	VADDPS       32(DI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	VMOVUPS      64(DI), Y1
+	VADDPS       96(DI), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X12
+	VADDPS       X12, X1, X1
+	VMOVUPS      128(DI), Y2
+	VADDPS       160(DI), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X12
+	VADDPS       X12, X2, X2
+	VMOVUPS      192(DI), Y3
+	VADDPS       224(DI), Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X12
+	VADDPS       X12, X3, X3
+	ADDQ         $0x00000100, DI
+	VUNPCKLPD    X1, X0, X12
+	VUNPCKHPD    X1, X0, X14
+	VADDPS       X12, X14, X0
+	VUNPCKLPD    X3, X2, X12
+	VUNPCKHPD    X3, X2, X14
+	VADDPS       X12, X14, X2
+	VSHUFPS      $0x88, X2, X0, X12
+	VSHUFPS      $0xdd, X2, X0, X14
+	VADDPS       X12, X14, X0
+	VPERMILPS    $0xd8, X0, X0
+	VMOVLPS      X0, (AX)
+	VMOVHPS      X0, (AX)(R10*1)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, R9
+	JMP          folds127
+
+folded128:
+folds129:
+	CMPQ         R9, $0x01
+	JLT          folded130
+	VMOVUPS      (DI), Y0
+	VADDPS       32(DI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	VMOVUPS      64(DI), Y1
+	VADDPS       96(DI), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X12
+	VADDPS       X12, X1, X1
+	ADDQ         $0x00000080, DI
+	VMOVHLPS     X0, X0, X12
+	VADDPS       X12, X0, X0
+	VMOVSHDUP    X0, X12
+	VADDSS       X12, X0, X0
+	VMOVHLPS     X1, X1, X12
+	VADDPS       X12, X1, X1
+	VMOVSHDUP    X1, X12
+	VADDSS       X12, X1, X1
+	VMOVSS       X0, (AX)
+	VMOVSS       X1, (AX)(R10*1)
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, R9
+	JMP          folds129
+
+folded130:
+	SUBQ $0x20, 4160(SP)
+	JG   chunk
+
+end:
+	VZEROUPPER
+	RET
+
+// func dotsBF16PanelAVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·dotsBF16PanelAVX512(SB), $36936-64
+	LEAQ         63(SP), AX
+	ANDQ         $-64, AX
+	MOVQ         ldx+24(FP), R9
+	MOVQ         out+0(FP), R8
+	XORQ         BX, BX
+	VPBROADCASTD highX8<>+0(SB), Z31
+
+block:
+	MOVQ groups+56(FP), R10
+	MOVQ BX, CX
+	SHRQ $0x06, CX
+	SUBQ CX, R10
+	MOVQ R10, SI
+	CMPQ SI, $0x10
+	JLE  short
+	MOVQ $0x00000010, SI
+
+short:
+	SUBQ SI, R10
+	MOVQ w+32(FP), DX
+	MOVQ ldw+40(FP), R11
+	ADDQ BX, DX
+	LEAQ (DX)(R11*2), R12
+	ADDQ R11, R12
+	LEAQ (BX)(BX*4), DI
+	ADDQ R12, DI
+	ADDQ R11, DI
+	LEAQ (DI)(R11*2), DI
+	MOVQ AX, R13
+	MOVQ SI, CX
+
+pack131:
+	VMOVDQU32 (DX), Z28
+	VPANDD    Z28, Z31, Z29
+	VPSLLD    $0x10, Z28, Z28
+	VMOVDQU32 Z29, (R13)
+	VMOVDQU32 Z28, 384(R13)
+	VMOVDQU32 (DX)(R11*1), Z28
+	VPANDD    Z28, Z31, Z29
+	VPSLLD    $0x10, Z28, Z28
+	VMOVDQU32 Z29, 64(R13)
+	VMOVDQU32 Z28, 448(R13)
+	VMOVDQU32 (DX)(R11*2), Z28
+	VPANDD    Z28, Z31, Z29
+	VPSLLD    $0x10, Z28, Z28
+	VMOVDQU32 Z29, 128(R13)
+	VMOVDQU32 Z28, 512(R13)
+	VMOVDQU32 (R12), Z28
+	VPANDD    Z28, Z31, Z29
+	VPSLLD    $0x10, Z28, Z28
+	VMOVDQU32 Z29, 192(R13)
+	VMOVDQU32 Z28, 576(R13)
+	VMOVDQU32 (R12)(R11*1), Z28
+	VPANDD    Z28, Z31, Z29
+	VPSLLD    $0x10, Z28, Z28
+	VMOVDQU32 Z29, 256(R13)
+	VMOVDQU32 Z28, 640(R13)
+	VMOVDQU32 (R12)(R11*2), Z28
+	VPANDD    Z28, Z31, Z29
+	VPSLLD    $0x10, Z28, Z28
+	VMOVDQU32 Z29, 320(R13)
+	VMOVDQU32 Z28, 704(R13)
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, R12
+	ADDQ      $0x00000300, R13
+	DECQ      CX
+	JNZ       pack131
+	MOVQ      x+16(FP), DX
+	ADDQ      BX, DX
+	MOVQ      rows+48(FP), CX
+	SHRQ      $0x02, CX
+	MOVQ      CX, 36928(SP)
+	LEAQ      12288(AX), CX
+
+tile:
+	LDMXCSR mxcsrFlushX1<>+0(SB)
+	TESTQ   BX, BX
+	JZ      zero132
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+	VMOVUPS 192(CX), Z3
+	VMOVUPS 256(CX), Z4
+	VMOVUPS 320(CX), Z5
+	VMOVUPS 384(CX), Z6
+	VMOVUPS 448(CX), Z7
+	VMOVUPS 512(CX), Z8
+	VMOVUPS 576(CX), Z9
+	VMOVUPS 640(CX), Z10
+	VMOVUPS 704(CX), Z11
+	VMOVUPS 768(CX), Z12
+	VMOVUPS 832(CX), Z13
+	VMOVUPS 896(CX), Z14
+	VMOVUPS 960(CX), Z15
+	VMOVUPS 1024(CX), Z16
+	VMOVUPS 1088(CX), Z17
+	VMOVUPS 1152(CX), Z18
+	VMOVUPS 1216(CX), Z19
+	VMOVUPS 1280(CX), Z20
+	VMOVUPS 1344(CX), Z21
+	VMOVUPS 1408(CX), Z22
+	VMOVUPS 1472(CX), Z23
+	JMP     ready133
+
+zero132:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+ready133:
+	MOVQ DX, R11
+	LEAQ (DX)(R9*2), R12
+	ADDQ R9, R12
+	MOVQ AX, R13
+	MOVQ SI, R14
+
+group134:
+	VPANDD        (R11), Z31, Z24
+	VPANDD        (R11)(R9*1), Z31, Z25
+	VPANDD        (R11)(R9*2), Z31, Z26
+	VPANDD        (R12), Z31, Z27
+	VMOVUPS       (R13), Z28
+	VFMADD231PS   Z28, Z24, Z0
+	VFMADD231PS   Z28, Z25, Z1
+	VFMADD231PS   Z28, Z26, Z2
+	VFMADD231PS   Z28, Z27, Z3
+	VMOVUPS       64(R13), Z28
+	VFMADD231PS   Z28, Z24, Z4
+	VFMADD231PS   Z28, Z25, Z5
+	VFMADD231PS   Z28, Z26, Z6
+	VFMADD231PS   Z28, Z27, Z7
+	VMOVUPS       128(R13), Z28
+	VFMADD231PS   Z28, Z24, Z8
+	VFMADD231PS   Z28, Z25, Z9
+	VFMADD231PS   Z28, Z26, Z10
+	VFMADD231PS   Z28, Z27, Z11
+	VMOVUPS       192(R13), Z28
+	VFMADD231PS   Z28, Z24, Z12
+	VFMADD231PS   Z28, Z25, Z13
+	VFMADD231PS   Z28, Z26, Z14
+	VFMADD231PS   Z28, Z27, Z15
+	VMOVUPS       256(R13), Z28
+	VFMADD231PS   Z28, Z24, Z16
+	VFMADD231PS   Z28, Z25, Z17
+	VFMADD231PS   Z28, Z26, Z18
+	VFMADD231PS   Z28, Z27, Z19
+	VMOVUPS       320(R13), Z28
+	VFMADD231PS   Z28, Z24, Z20
+	VFMADD231PS   Z28, Z25, Z21
+	VFMADD231PS   Z28, Z26, Z22
+	VFMADD231PS   Z28, Z27, Z23
+	VMOVDQU32     (R11), Z24
+	VPSLLD        $0x10, Z24, Z24
+	VMOVDQU32     (R11)(R9*1), Z25
+	VPSLLD        $0x10, Z25, Z25
+	VMOVDQU32     (R11)(R9*2), Z26
+	VPSLLD        $0x10, Z26, Z26
+	VMOVDQU32     (R12), Z27
+	VPSLLD        $0x10, Z27, Z27
+	VMOVUPS       384(R13), Z28
+	VFMADD231PS   Z28, Z24, Z0
+	VFMADD231PS   Z28, Z25, Z1
+	VFMADD231PS   Z28, Z26, Z2
+	VFMADD231PS   Z28, Z27, Z3
+	VMOVUPS       448(R13), Z28
+	VFMADD231PS   Z28, Z24, Z4
+	VFMADD231PS   Z28, Z25, Z5
+	VFMADD231PS   Z28, Z26, Z6
+	VFMADD231PS   Z28, Z27, Z7
+	VMOVUPS       512(R13), Z28
+	VFMADD231PS   Z28, Z24, Z8
+	VFMADD231PS   Z28, Z25, Z9
+	VFMADD231PS   Z28, Z26, Z10
+	VFMADD231PS   Z28, Z27, Z11
+	VMOVUPS       576(R13), Z28
+	VFMADD231PS   Z28, Z24, Z12
+	VFMADD231PS   Z28, Z25, Z13
+	VFMADD231PS   Z28, Z26, Z14
+	VFMADD231PS   Z28, Z27, Z15
+	VMOVUPS       640(R13), Z28
+	VFMADD231PS   Z28, Z24, Z16
+	VFMADD231PS   Z28, Z25, Z17
+	VFMADD231PS   Z28, Z26, Z18
+	VFMADD231PS   Z28, Z27, Z19
+	VMOVUPS       704(R13), Z28
+	VFMADD231PS   Z28, Z24, Z20
+	VFMADD231PS   Z28, Z25, Z21
+	VFMADD231PS   Z28, Z26, Z22
+	VFMADD231PS   Z28, Z27, Z23
+	PREFETCHT1    (DI)
+	ADDQ          $0x40, DI
+	ADDQ          $0x40, R11
+	ADDQ          $0x40, R12
+	ADDQ          $0x00000300, R13
+	DECQ          R14
+	JNZ           group134
+	LDMXCSR       mxcsrX1<>+0(SB)
+	TESTQ         R10, R10
+	JNZ           keep
+	MOVQ          ldo+8(FP), R11
+	VSHUFF64X2    $0x44, Z1, Z0, Z24
+	VSHUFF64X2    $0xee, Z1, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VSHUFF64X2    $0x44, Z3, Z2, Z24
+	VSHUFF64X2    $0xee, Z3, Z2, Z25
+	VADDPS        Z24, Z25, Z1
+	VSHUFF32X4    $0x88, Z1, Z0, Z24
+	VSHUFF32X4    $0xdd, Z1, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VSHUFF64X2    $0x44, Z5, Z4, Z24
+	VSHUFF64X2    $0xee, Z5, Z4, Z25
+	VADDPS        Z24, Z25, Z4
+	VSHUFF64X2    $0x44, Z7, Z6, Z24
+	VSHUFF64X2    $0xee, Z7, Z6, Z25
+	VADDPS        Z24, Z25, Z5
+	VSHUFF32X4    $0x88, Z5, Z4, Z24
+	VSHUFF32X4    $0xdd, Z5, Z4, Z25
+	VADDPS        Z24, Z25, Z4
+	VSHUFF64X2    $0x44, Z9, Z8, Z24
+	VSHUFF64X2    $0xee, Z9, Z8, Z25
+	VADDPS        Z24, Z25, Z8
+	VSHUFF64X2    $0x44, Z11, Z10, Z24
+	VSHUFF64X2    $0xee, Z11, Z10, Z25
+	VADDPS        Z24, Z25, Z9
+	VSHUFF32X4    $0x88, Z9, Z8, Z24
+	VSHUFF32X4    $0xdd, Z9, Z8, Z25
+	VADDPS        Z24, Z25, Z8
+	VSHUFF64X2    $0x44, Z13, Z12, Z24
+	VSHUFF64X2    $0xee, Z13, Z12, Z25
+	VADDPS        Z24, Z25, Z12
+	VSHUFF64X2    $0x44, Z15, Z14, Z24
+	VSHUFF64X2    $0xee, Z15, Z14, Z25
+	VADDPS        Z24, Z25, Z13
+	VSHUFF32X4    $0x88, Z13, Z12, Z24
+	VSHUFF32X4    $0xdd, Z13, Z12, Z25
+	VADDPS        Z24, Z25, Z12
+	VSHUFF64X2    $0x44, Z17, Z16, Z24
+	VSHUFF64X2    $0xee, Z17, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VSHUFF64X2    $0x44, Z19, Z18, Z24
+	VSHUFF64X2    $0xee, Z19, Z18, Z25
+	VADDPS        Z24, Z25, Z17
+	VSHUFF32X4    $0x88, Z17, Z16, Z24
+	VSHUFF32X4    $0xdd, Z17, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VSHUFF64X2    $0x44, Z21, Z20, Z24
+	VSHUFF64X2    $0xee, Z21, Z20, Z25
+	VADDPS        Z24, Z25, Z20
+	VSHUFF64X2    $0x44, Z23, Z22, Z24
+	VSHUFF64X2    $0xee, Z23, Z22, Z25
+	VADDPS        Z24, Z25, Z21
+	VSHUFF32X4    $0x88, Z21, Z20, Z24
+	VSHUFF32X4    $0xdd, Z21, Z20, Z25
+	VADDPS        Z24, Z25, Z20
+	VUNPCKLPD     Z4, Z0, Z24
+	VUNPCKHPD     Z4, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VUNPCKLPD     Z12, Z8, Z24
+	VUNPCKHPD     Z12, Z8, Z25
+	VADDPS        Z24, Z25, Z8
+	VUNPCKLPD     Z20, Z16, Z24
+	VUNPCKHPD     Z20, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VSHUFPS       $0x88, Z8, Z0, Z24
+	VSHUFPS       $0xdd, Z8, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VSHUFPS       $0x88, Z16, Z16, Z24
+	VSHUFPS       $0xdd, Z16, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VMOVUPS       X0, (R8)
+	VEXTRACTF32X4 $0x00, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	VEXTRACTF32X4 $0x01, Z0, (R8)
+	VEXTRACTF32X4 $0x01, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	VEXTRACTF32X4 $0x02, Z0, (R8)
+	VEXTRACTF32X4 $0x02, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	VEXTRACTF32X4 $0x03, Z0, (R8)
+	VEXTRACTF32X4 $0x03, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	JMP           next
+
+keep:
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	VMOVUPS Z4, 256(CX)
+	VMOVUPS Z5, 320(CX)
+	VMOVUPS Z6, 384(CX)
+	VMOVUPS Z7, 448(CX)
+	VMOVUPS Z8, 512(CX)
+	VMOVUPS Z9, 576(CX)
+	VMOVUPS Z10, 640(CX)
+	VMOVUPS Z11, 704(CX)
+	VMOVUPS Z12, 768(CX)
+	VMOVUPS Z13, 832(CX)
+	VMOVUPS Z14, 896(CX)
+	VMOVUPS Z15, 960(CX)
+	VMOVUPS Z16, 1024(CX)
+	VMOVUPS Z17, 1088(CX)
+	VMOVUPS Z18, 1152(CX)
+	VMOVUPS Z19, 1216(CX)
+	VMOVUPS Z20, 1280(CX)
+	VMOVUPS Z21, 1344(CX)
+	VMOVUPS Z22, 1408(CX)
+	VMOVUPS Z23, 1472(CX)
+
+next:
+	ADDQ  $0x00000600, CX
+	LEAQ  (DX)(R9*4), DX
+	DECQ  36928(SP)
+	JNZ   tile
+	TESTQ R10, R10
+	JZ    end
+	MOVQ  SI, CX
+	SHLQ  $0x06, CX
+	ADDQ  CX, BX
+	JMP   block
+
+end:
+	VZEROUPPER
+	RET
+
+// func dotsBF16Rows1AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+// Requires: AVX, AVX512F, CMOV, MMX+, SSE
+TEXT ·dotsBF16Rows1AVX512(SB), $2120-80
+	MOVQ  out+0(FP), AX
+	MOVQ  x+16(FP), CX
+	MOVQ  ldx+24(FP), DX
+	MOVQ  w+32(FP), DX
+	MOVQ  ldw+40(FP), BX
+	LEAQ  63(SP), DI
+	ANDQ  $-64, DI
+	MOVQ  mode+72(FP), SI
+	TESTQ SI, SI
+	JZ    own
+	MOVQ  lanes+48(FP), DI
+
+own:
+	MOVQ N+56(FP), SI
+	MOVQ SI, 2112(SP)
+
+chunk:
+	MOVQ         DI, SI
+	MOVQ         2112(SP), R8
+	MOVQ         $0x00000020, R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	LDMXCSR      mxcsrFlushX1<>+0(SB)
+	VPBROADCASTD highX8<>+0(SB), Z31
+
+tiles135:
+	CMPQ    R8, $0x04
+	JLT     done136
+	MOVQ    mode+72(FP), R9
+	TESTQ   $0x00000001, R9
+	JZ      zero137
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+	JMP     ready138
+
+zero137:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+ready138:
+	MOVQ CX, R9
+	MOVQ DX, R10
+	LEAQ (DX)(BX*2), R11
+	ADDQ BX, R11
+	LEAQ (DX)(BX*4), DX
+	MOVQ DX, R12
+	MOVQ groups+64(FP), R13
+
+group139:
+	PREFETCHT0  (R12)
+	PREFETCHT0  64(R12)
+	PREFETCHT0  128(R12)
+	PREFETCHT0  192(R12)
+	ADDQ        $0x00000100, R12
+	VPANDD      (R9), Z31, Z24
+	VPANDD      (R10), Z31, Z28
+	VFMADD231PS Z28, Z24, Z0
+	VPANDD      (R10)(BX*1), Z31, Z28
+	VFMADD231PS Z28, Z24, Z1
+	VPANDD      (R10)(BX*2), Z31, Z28
+	VFMADD231PS Z28, Z24, Z2
+	VPANDD      (R11), Z31, Z28
+	VFMADD231PS Z28, Z24, Z3
+	VMOVDQU32   (R9), Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMOVDQU32   (R10), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z0
+	VMOVDQU32   (R10)(BX*1), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z1
+	VMOVDQU32   (R10)(BX*2), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z2
+	VMOVDQU32   (R11), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z3
+	ADDQ        $0x40, R9
+	ADDQ        $0x40, R10
+	ADDQ        $0x40, R11
+	DECQ        R13
+	JNZ         group139
+	VMOVUPS     Z0, (SI)
+	VMOVUPS     Z1, 64(SI)
+	VMOVUPS     Z2, 128(SI)
+	VMOVUPS     Z3, 192(SI)
+	ADDQ        $0x00000100, SI
+	SUBQ        $0x04, R8
+	JMP         tiles135
+
+done136:
+tiles140:
+	CMPQ    R8, $0x01
+	JLT     done141
+	MOVQ    mode+72(FP), R9
+	TESTQ   $0x00000001, R9
+	JZ      zero142
+	VMOVUPS (SI), Z0
+	JMP     ready143
+
+zero142:
+	VXORPS Y0, Y0, Y0
+
+ready143:
+	MOVQ CX, R9
+	MOVQ DX, R10
+	LEAQ (DX)(BX*1), DX
+	MOVQ DX, R11
+	MOVQ groups+64(FP), R12
+
+group144:
+	PREFETCHT0  (R11)
+	ADDQ        $0x00000040, R11
+	VPANDD      (R9), Z31, Z24
+	VPANDD      (R10), Z31, Z28
+	VFMADD231PS Z28, Z24, Z0
+	VMOVDQU32   (R9), Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMOVDQU32   (R10), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z0
+	ADDQ        $0x40, R9
+	ADDQ        $0x40, R10
+	DECQ        R12
+	JNZ         group144
+	VMOVUPS     Z0, (SI)
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x01, R8
+	JMP         tiles140
+
+done141:
+	LDMXCSR mxcsrX1<>+0(SB)
+	MOVQ    mode+72(FP), R8
+	TESTQ   $0x00000002, R8
+	JNZ     end
+	MOVQ    DI, SI
+	MOVQ    2112(SP), R8
+	MOVQ    $0x00000020, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	MOVQ    ldo+8(FP), R9
+
+folds145:
+	CMPQ         R8, $0x04
+	JLT          folded146
+	VMOVUPS      (SI), Y0
+	VADDPS       32(SI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	VMOVUPS      64(SI), Y1
+	VADDPS       96(SI), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X12
+	VADDPS       X12, X1, X1
+	VMOVUPS      128(SI), Y2
+	VADDPS       160(SI), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X12
+	VADDPS       X12, X2, X2
+	VMOVUPS      192(SI), Y3
+	VADDPS       224(SI), Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X12
+	VADDPS       X12, X3, X3
+	ADDQ         $0x00000100, SI
+	VUNPCKLPD    X1, X0, X12
+	VUNPCKHPD    X1, X0, X14
+	VADDPS       X12, X14, X0
+	VUNPCKLPD    X3, X2, X12
+	VUNPCKHPD    X3, X2, X14
+	VADDPS       X12, X14, X2
+	VSHUFPS      $0x88, X2, X0, X12
+	VSHUFPS      $0xdd, X2, X0, X14
+	VADDPS       X12, X14, X0
+	VMOVUPS      X0, (AX)
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, R8
+	JMP          folds145
+
+folded146:
+folds147:
+	CMPQ         R8, $0x01
+	JLT          folded148
+	VMOVUPS      (SI), Y0
+	VADDPS       32(SI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	ADDQ         $0x00000040, SI
+	VMOVHLPS     X0, X0, X12
+	VADDPS       X12, X0, X0
+	VMOVSHDUP    X0, X12
+	VADDSS       X12, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, R8
+	JMP          folds147
+
+folded148:
+	SUBQ $0x20, 2112(SP)
+	JG   chunk
+
+end:
+	VZEROUPPER
+	RET
+
+// func dotsBF16Rows2AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+// Requires: AVX, AVX512F, CMOV, MMX+, SSE
+TEXT ·dotsBF16Rows2AVX512(SB), $4168-80
+	MOVQ  out+0(FP), AX
+	MOVQ  x+16(FP), CX
+	MOVQ  ldx+24(FP), DX
+	MOVQ  w+32(FP), BX
+	MOVQ  ldw+40(FP), SI
+	LEAQ  63(SP), R8
+	ANDQ  $-64, R8
+	MOVQ  mode+72(FP), DI
+	TESTQ DI, DI
+	JZ    own
+	MOVQ  lanes+48(FP), R8
+
+own:
+	MOVQ N+56(FP), DI
+	MOVQ DI, 4160(SP)
+
+chunk:
+	MOVQ         R8, DI
+	MOVQ         4160(SP), R9
+	MOVQ         $0x00000020, R10
+	CMPQ         R9, R10
+	CMOVQGT      R10, R9
+	LDMXCSR      mxcsrFlushX1<>+0(SB)
+	VPBROADCASTD highX8<>+0(SB), Z31
+
+tiles149:
+	CMPQ    R9, $0x04
+	JLT     done150
+	MOVQ    mode+72(FP), R10
+	TESTQ   $0x00000001, R10
+	JZ      zero151
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+	VMOVUPS 256(DI), Z4
+	VMOVUPS 320(DI), Z5
+	VMOVUPS 384(DI), Z6
+	VMOVUPS 448(DI), Z7
+	JMP     ready152
+
+zero151:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+ready152:
+	MOVQ CX, R10
+	MOVQ BX, R11
+	LEAQ (BX)(SI*2), R12
+	ADDQ SI, R12
+	LEAQ (BX)(SI*4), BX
+	MOVQ BX, R13
+	MOVQ groups+64(FP), R14
+
+group153:
+	PREFETCHT0  (R13)
+	PREFETCHT0  64(R13)
+	PREFETCHT0  128(R13)
+	PREFETCHT0  192(R13)
+	ADDQ        $0x00000100, R13
+	VPANDD      (R10), Z31, Z24
+	VPANDD      (R10)(DX*1), Z31, Z25
+	VPANDD      (R11), Z31, Z28
+	VFMADD231PS Z28, Z24, Z0
+	VFMADD231PS Z28, Z25, Z1
+	VPANDD      (R11)(SI*1), Z31, Z28
+	VFMADD231PS Z28, Z24, Z2
+	VFMADD231PS Z28, Z25, Z3
+	VPANDD      (R11)(SI*2), Z31, Z28
+	VFMADD231PS Z28, Z24, Z4
+	VFMADD231PS Z28, Z25, Z5
+	VPANDD      (R12), Z31, Z28
+	VFMADD231PS Z28, Z24, Z6
+	VFMADD231PS Z28, Z25, Z7
+	VMOVDQU32   (R10), Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMOVDQU32   (R10)(DX*1), Z25
+	VPSLLD      $0x10, Z25, Z25
+	VMOVDQU32   (R11), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z0
+	VFMADD231PS Z28, Z25, Z1
+	VMOVDQU32   (R11)(SI*1), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z2
+	VFMADD231PS Z28, Z25, Z3
+	VMOVDQU32   (R11)(SI*2), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z4
+	VFMADD231PS Z28, Z25, Z5
+	VMOVDQU32   (R12), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z6
+	VFMADD231PS Z28, Z25, Z7
+	ADDQ        $0x40, R10
+	ADDQ        $0x40, R11
+	ADDQ        $0x40, R12
+	DECQ        R14
+	JNZ         group153
+	VMOVUPS     Z0, (DI)
+	VMOVUPS     Z1, 64(DI)
+	VMOVUPS     Z2, 128(DI)
+	VMOVUPS     Z3, 192(DI)
+	VMOVUPS     Z4, 256(DI)
+	VMOVUPS     Z5, 320(DI)
+	VMOVUPS     Z6, 384(DI)
+	VMOVUPS     Z7, 448(DI)
+	ADDQ        $0x00000200, DI
+	SUBQ        $0x04, R9
+	JMP         tiles149
+
+done150:
+tiles154:
+	CMPQ    R9, $0x01
+	JLT     done155
+	MOVQ    mode+72(FP), R10
+	TESTQ   $0x00000001, R10
+	JZ      zero156
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	JMP     ready157
+
+zero156:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+ready157:
+	MOVQ CX, R10
+	MOVQ BX, R11
+	LEAQ (BX)(SI*1), BX
+	MOVQ BX, R12
+	MOVQ groups+64(FP), R13
+
+group158:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
+	VPANDD      (R10), Z31, Z24
+	VPANDD      (R10)(DX*1), Z31, Z25
+	VPANDD      (R11), Z31, Z28
+	VFMADD231PS Z28, Z24, Z0
+	VFMADD231PS Z28, Z25, Z1
+	VMOVDQU32   (R10), Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMOVDQU32   (R10)(DX*1), Z25
+	VPSLLD      $0x10, Z25, Z25
+	VMOVDQU32   (R11), Z28
+	VPSLLD      $0x10, Z28, Z28
+	VFMADD231PS Z28, Z24, Z0
+	VFMADD231PS Z28, Z25, Z1
+	ADDQ        $0x40, R10
+	ADDQ        $0x40, R11
+	DECQ        R13
+	JNZ         group158
+	VMOVUPS     Z0, (DI)
+	VMOVUPS     Z1, 64(DI)
+	ADDQ        $0x00000080, DI
+	SUBQ        $0x01, R9
+	JMP         tiles154
+
+done155:
+	LDMXCSR mxcsrX1<>+0(SB)
+	MOVQ    mode+72(FP), R9
+	TESTQ   $0x00000002, R9
+	JNZ     end
+	MOVQ    R8, DI
+	MOVQ    4160(SP), R9
+	MOVQ    $0x00000020, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	MOVQ    ldo+8(FP), R10
+
+folds159:
+	CMPQ         R9, $0x02
+	JLT          folded160
+	VMOVUPS      (DI), Y0
+	VADDPS       32(DI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	VMOVUPS      64(DI), Y1
+	VADDPS       96(DI), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X12
+	VADDPS       X12, X1, X1
+	VMOVUPS      128(DI), Y2
+	VADDPS       160(DI), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X12
+	VADDPS       X12, X2, X2
+	VMOVUPS      192(DI), Y3
+	VADDPS       224(DI), Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X12
+	VADDPS       X12, X3, X3
+	ADDQ         $0x00000100, DI
+	VUNPCKLPD    X1, X0, X12
+	VUNPCKHPD    X1, X0, X14
+	VADDPS       X12, X14, X0
+	VUNPCKLPD    X3, X2, X12
+	VUNPCKHPD    X3, X2, X14
+	VADDPS       X12, X14, X2
+	VSHUFPS      $0x88, X2, X0, X12
+	VSHUFPS      $0xdd, X2, X0, X14
+	VADDPS       X12, X14, X0
+	VPERMILPS    $0xd8, X0, X0
+	VMOVLPS      X0, (AX)
+	VMOVHPS      X0, (AX)(R10*1)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, R9
+	JMP          folds159
+
+folded160:
+folds161:
+	CMPQ         R9, $0x01
+	JLT          folded162
+	VMOVUPS      (DI), Y0
+	VADDPS       32(DI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	VMOVUPS      64(DI), Y1
+	VADDPS       96(DI), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X12
+	VADDPS       X12, X1, X1
+	ADDQ         $0x00000080, DI
+	VMOVHLPS     X0, X0, X12
+	VADDPS       X12, X0, X0
+	VMOVSHDUP    X0, X12
+	VADDSS       X12, X0, X0
+	VMOVHLPS     X1, X1, X12
+	VADDPS       X12, X1, X1
+	VMOVSHDUP    X1, X12
+	VADDSS       X12, X1, X1
+	VMOVSS       X0, (AX)
+	VMOVSS       X1, (AX)(R10*1)
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, R9
+	JMP          folds161
+
+folded162:
+	SUBQ $0x20, 4160(SP)
+	JG   chunk
+
+end:
+	VZEROUPPER
+	RET
+
+// func dotsF32PanelAVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, rows int, groups int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotsF32PanelAVX512(SB), $36936-64
+	LEAQ 63(SP), AX
+	ANDQ $-64, AX
+	MOVQ ldx+24(FP), R9
+	MOVQ out+0(FP), R8
+	XORQ BX, BX
+
+block:
+	MOVQ groups+56(FP), R10
+	MOVQ BX, CX
+	SHRQ $0x06, CX
+	SUBQ CX, R10
+	MOVQ R10, SI
+	CMPQ SI, $0x20
+	JLE  short
+	MOVQ $0x00000020, SI
+
+short:
+	SUBQ SI, R10
+	MOVQ w+32(FP), DX
+	MOVQ ldw+40(FP), R11
+	ADDQ BX, DX
+	LEAQ (DX)(R11*2), R12
+	ADDQ R11, R12
+	LEAQ (BX)(BX*4), DI
+	ADDQ R12, DI
+	ADDQ R11, DI
+	LEAQ (DI)(R11*2), DI
+	MOVQ AX, R13
+	MOVQ SI, CX
+
+pack163:
+	VMOVDQU32 (DX), Z28
+	VMOVDQU32 Z28, (R13)
+	VMOVDQU32 (DX)(R11*1), Z28
+	VMOVDQU32 Z28, 64(R13)
+	VMOVDQU32 (DX)(R11*2), Z28
+	VMOVDQU32 Z28, 128(R13)
+	VMOVDQU32 (R12), Z28
+	VMOVDQU32 Z28, 192(R13)
+	VMOVDQU32 (R12)(R11*1), Z28
+	VMOVDQU32 Z28, 256(R13)
+	VMOVDQU32 (R12)(R11*2), Z28
+	VMOVDQU32 Z28, 320(R13)
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, R12
+	ADDQ      $0x00000180, R13
+	DECQ      CX
+	JNZ       pack163
+	MOVQ      x+16(FP), DX
+	ADDQ      BX, DX
+	MOVQ      rows+48(FP), CX
+	SHRQ      $0x02, CX
+	MOVQ      CX, 36928(SP)
+	LEAQ      12288(AX), CX
+
+tile:
+	TESTQ   BX, BX
+	JZ      zero164
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+	VMOVUPS 192(CX), Z3
+	VMOVUPS 256(CX), Z4
+	VMOVUPS 320(CX), Z5
+	VMOVUPS 384(CX), Z6
+	VMOVUPS 448(CX), Z7
+	VMOVUPS 512(CX), Z8
+	VMOVUPS 576(CX), Z9
+	VMOVUPS 640(CX), Z10
+	VMOVUPS 704(CX), Z11
+	VMOVUPS 768(CX), Z12
+	VMOVUPS 832(CX), Z13
+	VMOVUPS 896(CX), Z14
+	VMOVUPS 960(CX), Z15
+	VMOVUPS 1024(CX), Z16
+	VMOVUPS 1088(CX), Z17
+	VMOVUPS 1152(CX), Z18
+	VMOVUPS 1216(CX), Z19
+	VMOVUPS 1280(CX), Z20
+	VMOVUPS 1344(CX), Z21
+	VMOVUPS 1408(CX), Z22
+	VMOVUPS 1472(CX), Z23
+	JMP     ready165
+
+zero164:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+ready165:
+	MOVQ DX, R11
+	LEAQ (DX)(R9*2), R12
+	ADDQ R9, R12
+	MOVQ AX, R13
+	MOVQ SI, R14
+
+group166:
+	VMOVUPS       (R11), Z24
+	VMOVUPS       (R11)(R9*1), Z25
+	VMOVUPS       (R11)(R9*2), Z26
+	VMOVUPS       (R12), Z27
+	VMOVUPS       (R13), Z28
+	VFMADD231PS   Z28, Z24, Z0
+	VFMADD231PS   Z28, Z25, Z1
+	VFMADD231PS   Z28, Z26, Z2
+	VFMADD231PS   Z28, Z27, Z3
+	VMOVUPS       64(R13), Z28
+	VFMADD231PS   Z28, Z24, Z4
+	VFMADD231PS   Z28, Z25, Z5
+	VFMADD231PS   Z28, Z26, Z6
+	VFMADD231PS   Z28, Z27, Z7
+	VMOVUPS       128(R13), Z28
+	VFMADD231PS   Z28, Z24, Z8
+	VFMADD231PS   Z28, Z25, Z9
+	VFMADD231PS   Z28, Z26, Z10
+	VFMADD231PS   Z28, Z27, Z11
+	VMOVUPS       192(R13), Z28
+	VFMADD231PS   Z28, Z24, Z12
+	VFMADD231PS   Z28, Z25, Z13
+	VFMADD231PS   Z28, Z26, Z14
+	VFMADD231PS   Z28, Z27, Z15
+	VMOVUPS       256(R13), Z28
+	VFMADD231PS   Z28, Z24, Z16
+	VFMADD231PS   Z28, Z25, Z17
+	VFMADD231PS   Z28, Z26, Z18
+	VFMADD231PS   Z28, Z27, Z19
+	VMOVUPS       320(R13), Z28
+	VFMADD231PS   Z28, Z24, Z20
+	VFMADD231PS   Z28, Z25, Z21
+	VFMADD231PS   Z28, Z26, Z22
+	VFMADD231PS   Z28, Z27, Z23
+	PREFETCHT1    (DI)
+	ADDQ          $0x40, DI
+	ADDQ          $0x40, R11
+	ADDQ          $0x40, R12
+	ADDQ          $0x00000180, R13
+	DECQ          R14
+	JNZ           group166
+	TESTQ         R10, R10
+	JNZ           keep
+	MOVQ          ldo+8(FP), R11
+	VSHUFF64X2    $0x44, Z1, Z0, Z24
+	VSHUFF64X2    $0xee, Z1, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VSHUFF64X2    $0x44, Z3, Z2, Z24
+	VSHUFF64X2    $0xee, Z3, Z2, Z25
+	VADDPS        Z24, Z25, Z1
+	VSHUFF32X4    $0x88, Z1, Z0, Z24
+	VSHUFF32X4    $0xdd, Z1, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VSHUFF64X2    $0x44, Z5, Z4, Z24
+	VSHUFF64X2    $0xee, Z5, Z4, Z25
+	VADDPS        Z24, Z25, Z4
+	VSHUFF64X2    $0x44, Z7, Z6, Z24
+	VSHUFF64X2    $0xee, Z7, Z6, Z25
+	VADDPS        Z24, Z25, Z5
+	VSHUFF32X4    $0x88, Z5, Z4, Z24
+	VSHUFF32X4    $0xdd, Z5, Z4, Z25
+	VADDPS        Z24, Z25, Z4
+	VSHUFF64X2    $0x44, Z9, Z8, Z24
+	VSHUFF64X2    $0xee, Z9, Z8, Z25
+	VADDPS        Z24, Z25, Z8
+	VSHUFF64X2    $0x44, Z11, Z10, Z24
+	VSHUFF64X2    $0xee, Z11, Z10, Z25
+	VADDPS        Z24, Z25, Z9
+	VSHUFF32X4    $0x88, Z9, Z8, Z24
+	VSHUFF32X4    $0xdd, Z9, Z8, Z25
+	VADDPS        Z24, Z25, Z8
+	VSHUFF64X2    $0x44, Z13, Z12, Z24
+	VSHUFF64X2    $0xee, Z13, Z12, Z25
+	VADDPS        Z24, Z25, Z12
+	VSHUFF64X2    $0x44, Z15, Z14, Z24
+	VSHUFF64X2    $0xee, Z15, Z14, Z25
+	VADDPS        Z24, Z25, Z13
+	VSHUFF32X4    $0x88, Z13, Z12, Z24
+	VSHUFF32X4    $0xdd, Z13, Z12, Z25
+	VADDPS        Z24, Z25, Z12
+	VSHUFF64X2    $0x44, Z17, Z16, Z24
+	VSHUFF64X2    $0xee, Z17, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VSHUFF64X2    $0x44, Z19, Z18, Z24
+	VSHUFF64X2    $0xee, Z19, Z18, Z25
+	VADDPS        Z24, Z25, Z17
+	VSHUFF32X4    $0x88, Z17, Z16, Z24
+	VSHUFF32X4    $0xdd, Z17, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VSHUFF64X2    $0x44, Z21, Z20, Z24
+	VSHUFF64X2    $0xee, Z21, Z20, Z25
+	VADDPS        Z24, Z25, Z20
+	VSHUFF64X2    $0x44, Z23, Z22, Z24
+	VSHUFF64X2    $0xee, Z23, Z22, Z25
+	VADDPS        Z24, Z25, Z21
+	VSHUFF32X4    $0x88, Z21, Z20, Z24
+	VSHUFF32X4    $0xdd, Z21, Z20, Z25
+	VADDPS        Z24, Z25, Z20
+	VUNPCKLPD     Z4, Z0, Z24
+	VUNPCKHPD     Z4, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VUNPCKLPD     Z12, Z8, Z24
+	VUNPCKHPD     Z12, Z8, Z25
+	VADDPS        Z24, Z25, Z8
+	VUNPCKLPD     Z20, Z16, Z24
+	VUNPCKHPD     Z20, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VSHUFPS       $0x88, Z8, Z0, Z24
+	VSHUFPS       $0xdd, Z8, Z0, Z25
+	VADDPS        Z24, Z25, Z0
+	VSHUFPS       $0x88, Z16, Z16, Z24
+	VSHUFPS       $0xdd, Z16, Z16, Z25
+	VADDPS        Z24, Z25, Z16
+	VMOVUPS       X0, (R8)
+	VEXTRACTF32X4 $0x00, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	VEXTRACTF32X4 $0x01, Z0, (R8)
+	VEXTRACTF32X4 $0x01, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	VEXTRACTF32X4 $0x02, Z0, (R8)
+	VEXTRACTF32X4 $0x02, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	VEXTRACTF32X4 $0x03, Z0, (R8)
+	VEXTRACTF32X4 $0x03, Z16, X4
+	VMOVLPS       X4, 16(R8)
+	ADDQ          R11, R8
+	JMP           next
+
+keep:
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	VMOVUPS Z4, 256(CX)
+	VMOVUPS Z5, 320(CX)
+	VMOVUPS Z6, 384(CX)
+	VMOVUPS Z7, 448(CX)
+	VMOVUPS Z8, 512(CX)
+	VMOVUPS Z9, 576(CX)
+	VMOVUPS Z10, 640(CX)
+	VMOVUPS Z11, 704(CX)
+	VMOVUPS Z12, 768(CX)
+	VMOVUPS Z13, 832(CX)
+	VMOVUPS Z14, 896(CX)
+	VMOVUPS Z15, 960(CX)
+	VMOVUPS Z16, 1024(CX)
+	VMOVUPS Z17, 1088(CX)
+	VMOVUPS Z18, 1152(CX)
+	VMOVUPS Z19, 1216(CX)
+	VMOVUPS Z20, 1280(CX)
+	VMOVUPS Z21, 1344(CX)
+	VMOVUPS Z22, 1408(CX)
+	VMOVUPS Z23, 1472(CX)
+
+next:
+	ADDQ  $0x00000600, CX
+	LEAQ  (DX)(R9*4), DX
+	DECQ  36928(SP)
+	JNZ   tile
+	TESTQ R10, R10
+	JZ    end
+	MOVQ  SI, CX
+	SHLQ  $0x06, CX
+	ADDQ  CX, BX
+	JMP   block
+
+end:
+	VZEROUPPER
+	RET
+
+// func dotsF32Rows1AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·dotsF32Rows1AVX512(SB), $2120-80
+	MOVQ  out+0(FP), AX
+	MOVQ  x+16(FP), CX
+	MOVQ  ldx+24(FP), DX
+	MOVQ  w+32(FP), DX
+	MOVQ  ldw+40(FP), BX
+	LEAQ  63(SP), DI
+	ANDQ  $-64, DI
+	MOVQ  mode+72(FP), SI
+	TESTQ SI, SI
+	JZ    own
+	MOVQ  lanes+48(FP), DI
+
+own:
+	MOVQ N+56(FP), SI
+	MOVQ SI, 2112(SP)
+
+chunk:
+	MOVQ    DI, SI
+	MOVQ    2112(SP), R8
+	MOVQ    $0x00000020, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+
+tiles167:
+	CMPQ    R8, $0x04
+	JLT     done168
+	MOVQ    mode+72(FP), R9
+	TESTQ   $0x00000001, R9
+	JZ      zero169
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+	JMP     ready170
+
+zero169:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+ready170:
+	MOVQ CX, R9
+	MOVQ DX, R10
+	LEAQ (DX)(BX*2), R11
+	ADDQ BX, R11
+	LEAQ (DX)(BX*4), DX
+	MOVQ DX, R12
+	MOVQ groups+64(FP), R13
+
+group171:
+	PREFETCHT0  (R12)
+	PREFETCHT0  64(R12)
+	PREFETCHT0  128(R12)
+	PREFETCHT0  192(R12)
+	ADDQ        $0x00000100, R12
+	VMOVUPS     (R9), Z24
+	VMOVUPS     (R10), Z28
+	VFMADD231PS Z28, Z24, Z0
+	VMOVUPS     (R10)(BX*1), Z28
+	VFMADD231PS Z28, Z24, Z1
+	VMOVUPS     (R10)(BX*2), Z28
+	VFMADD231PS Z28, Z24, Z2
+	VMOVUPS     (R11), Z28
+	VFMADD231PS Z28, Z24, Z3
+	ADDQ        $0x40, R9
+	ADDQ        $0x40, R10
+	ADDQ        $0x40, R11
+	DECQ        R13
+	JNZ         group171
+	VMOVUPS     Z0, (SI)
+	VMOVUPS     Z1, 64(SI)
+	VMOVUPS     Z2, 128(SI)
+	VMOVUPS     Z3, 192(SI)
+	ADDQ        $0x00000100, SI
+	SUBQ        $0x04, R8
+	JMP         tiles167
+
+done168:
+tiles172:
+	CMPQ    R8, $0x01
+	JLT     done173
+	MOVQ    mode+72(FP), R9
+	TESTQ   $0x00000001, R9
+	JZ      zero174
+	VMOVUPS (SI), Z0
+	JMP     ready175
+
+zero174:
+	VXORPS Y0, Y0, Y0
+
+ready175:
+	MOVQ CX, R9
+	MOVQ DX, R10
+	LEAQ (DX)(BX*1), DX
+	MOVQ DX, R11
+	MOVQ groups+64(FP), R12
+
+group176:
+	PREFETCHT0  (R11)
+	ADDQ        $0x00000040, R11
+	VMOVUPS     (R9), Z24
+	VMOVUPS     (R10), Z28
+	VFMADD231PS Z28, Z24, Z0
+	ADDQ        $0x40, R9
+	ADDQ        $0x40, R10
+	DECQ        R12
+	JNZ         group176
+	VMOVUPS     Z0, (SI)
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x01, R8
+	JMP         tiles172
+
+done173:
+	MOVQ    mode+72(FP), R8
+	TESTQ   $0x00000002, R8
+	JNZ     end
+	MOVQ    DI, SI
+	MOVQ    2112(SP), R8
+	MOVQ    $0x00000020, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	MOVQ    ldo+8(FP), R9
+
+folds177:
+	CMPQ         R8, $0x04
+	JLT          folded178
+	VMOVUPS      (SI), Y0
+	VADDPS       32(SI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	VMOVUPS      64(SI), Y1
+	VADDPS       96(SI), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X12
+	VADDPS       X12, X1, X1
+	VMOVUPS      128(SI), Y2
+	VADDPS       160(SI), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X12
+	VADDPS       X12, X2, X2
+	VMOVUPS      192(SI), Y3
+	VADDPS       224(SI), Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X12
+	VADDPS       X12, X3, X3
+	ADDQ         $0x00000100, SI
+	VUNPCKLPD    X1, X0, X12
+	VUNPCKHPD    X1, X0, X14
+	VADDPS       X12, X14, X0
+	VUNPCKLPD    X3, X2, X12
+	VUNPCKHPD    X3, X2, X14
+	VADDPS       X12, X14, X2
+	VSHUFPS      $0x88, X2, X0, X12
+	VSHUFPS      $0xdd, X2, X0, X14
+	VADDPS       X12, X14, X0
+	VMOVUPS      X0, (AX)
+	ADDQ         $0x10, AX
+	SUBQ         $0x04, R8
+	JMP          folds177
+
+folded178:
+folds179:
+	CMPQ         R8, $0x01
+	JLT          folded180
+	VMOVUPS      (SI), Y0
+	VADDPS       32(SI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	ADDQ         $0x00000040, SI
+	VMOVHLPS     X0, X0, X12
+	VADDPS       X12, X0, X0
+	VMOVSHDUP    X0, X12
+	VADDSS       X12, X0, X0
+	VMOVSS       X0, (AX)
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, R8
+	JMP          folds179
+
+folded180:
+	SUBQ $0x20, 2112(SP)
+	JG   chunk
+
+end:
+	VZEROUPPER
+	RET
+
+// func dotsF32Rows2AVX512(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N int, groups int, mode int)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·dotsF32Rows2AVX512(SB), $4168-80
+	MOVQ  out+0(FP), AX
+	MOVQ  x+16(FP), CX
+	MOVQ  ldx+24(FP), DX
+	MOVQ  w+32(FP), BX
+	MOVQ  ldw+40(FP), SI
+	LEAQ  63(SP), R8
+	ANDQ  $-64, R8
+	MOVQ  mode+72(FP), DI
+	TESTQ DI, DI
+	JZ    own
+	MOVQ  lanes+48(FP), R8
+
+own:
+	MOVQ N+56(FP), DI
+	MOVQ DI, 4160(SP)
+
+chunk:
+	MOVQ    R8, DI
+	MOVQ    4160(SP), R9
+	MOVQ    $0x00000020, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+
+tiles181:
+	CMPQ    R9, $0x04
+	JLT     done182
+	MOVQ    mode+72(FP), R10
+	TESTQ   $0x00000001, R10
+	JZ      zero183
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+	VMOVUPS 256(DI), Z4
+	VMOVUPS 320(DI), Z5
+	VMOVUPS 384(DI), Z6
+	VMOVUPS 448(DI), Z7
+	JMP     ready184
+
+zero183:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+ready184:
+	MOVQ CX, R10
+	MOVQ BX, R11
+	LEAQ (BX)(SI*2), R12
+	ADDQ SI, R12
+	LEAQ (BX)(SI*4), BX
+	MOVQ BX, R13
+	MOVQ groups+64(FP), R14
+
+group185:
+	PREFETCHT0  (R13)
+	PREFETCHT0  64(R13)
+	PREFETCHT0  128(R13)
+	PREFETCHT0  192(R13)
+	ADDQ        $0x00000100, R13
+	VMOVUPS     (R10), Z24
+	VMOVUPS     (R10)(DX*1), Z25
+	VMOVUPS     (R11), Z28
+	VFMADD231PS Z28, Z24, Z0
+	VFMADD231PS Z28, Z25, Z1
+	VMOVUPS     (R11)(SI*1), Z28
+	VFMADD231PS Z28, Z24, Z2
+	VFMADD231PS Z28, Z25, Z3
+	VMOVUPS     (R11)(SI*2), Z28
+	VFMADD231PS Z28, Z24, Z4
+	VFMADD231PS Z28, Z25, Z5
+	VMOVUPS     (R12), Z28
+	VFMADD231PS Z28, Z24, Z6
+	VFMADD231PS Z28, Z25, Z7
+	ADDQ        $0x40, R10
+	ADDQ        $0x40, R11
+	ADDQ        $0x40, R12
+	DECQ        R14
+	JNZ         group185
+	VMOVUPS     Z0, (DI)
+	VMOVUPS     Z1, 64(DI)
+	VMOVUPS     Z2, 128(DI)
+	VMOVUPS     Z3, 192(DI)
+	VMOVUPS     Z4, 256(DI)
+	VMOVUPS     Z5, 320(DI)
+	VMOVUPS     Z6, 384(DI)
+	VMOVUPS     Z7, 448(DI)
+	ADDQ        $0x00000200, DI
+	SUBQ        $0x04, R9
+	JMP         tiles181
+
+done182:
+tiles186:
+	CMPQ    R9, $0x01
+	JLT     done187
+	MOVQ    mode+72(FP), R10
+	TESTQ   $0x00000001, R10
+	JZ      zero188
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	JMP     ready189
+
+zero188:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+ready189:
+	MOVQ CX, R10
+	MOVQ BX, R11
+	LEAQ (BX)(SI*1), BX
+	MOVQ BX, R12
+	MOVQ groups+64(FP), R13
+
+group190:
+	PREFETCHT0  (R12)
+	ADDQ        $0x00000040, R12
+	VMOVUPS     (R10), Z24
+	VMOVUPS     (R10)(DX*1), Z25
+	VMOVUPS     (R11), Z28
+	VFMADD231PS Z28, Z24, Z0
+	VFMADD231PS Z28, Z25, Z1
+	ADDQ        $0x40, R10
+	ADDQ        $0x40, R11
+	DECQ        R13
+	JNZ         group190
+	VMOVUPS     Z0, (DI)
+	VMOVUPS     Z1, 64(DI)
+	ADDQ        $0x00000080, DI
+	SUBQ        $0x01, R9
+	JMP         tiles186
+
+done187:
+	MOVQ    mode+72(FP), R9
+	TESTQ   $0x00000002, R9
+	JNZ     end
+	MOVQ    R8, DI
+	MOVQ    4160(SP), R9
+	MOVQ    $0x00000020, R10
+	CMPQ    R9, R10
+	CMOVQGT R10, R9
+	MOVQ    ldo+8(FP), R10
+
+folds191:
+	CMPQ         R9, $0x02
+	JLT          folded192
+	VMOVUPS      (DI), Y0
+	VADDPS       32(DI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	VMOVUPS      64(DI), Y1
+	VADDPS       96(DI), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X12
+	VADDPS       X12, X1, X1
+	VMOVUPS      128(DI), Y2
+	VADDPS       160(DI), Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X12
+	VADDPS       X12, X2, X2
+	VMOVUPS      192(DI), Y3
+	VADDPS       224(DI), Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X12
+	VADDPS       X12, X3, X3
+	ADDQ         $0x00000100, DI
+	VUNPCKLPD    X1, X0, X12
+	VUNPCKHPD    X1, X0, X14
+	VADDPS       X12, X14, X0
+	VUNPCKLPD    X3, X2, X12
+	VUNPCKHPD    X3, X2, X14
+	VADDPS       X12, X14, X2
+	VSHUFPS      $0x88, X2, X0, X12
+	VSHUFPS      $0xdd, X2, X0, X14
+	VADDPS       X12, X14, X0
+	VPERMILPS    $0xd8, X0, X0
+	VMOVLPS      X0, (AX)
+	VMOVHPS      X0, (AX)(R10*1)
+	ADDQ         $0x08, AX
+	SUBQ         $0x02, R9
+	JMP          folds191
+
+folded192:
+folds193:
+	CMPQ         R9, $0x01
+	JLT          folded194
+	VMOVUPS      (DI), Y0
+	VADDPS       32(DI), Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X12
+	VADDPS       X12, X0, X0
+	VMOVUPS      64(DI), Y1
+	VADDPS       96(DI), Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X12
+	VADDPS       X12, X1, X1
+	ADDQ         $0x00000080, DI
+	VMOVHLPS     X0, X0, X12
+	VADDPS       X12, X0, X0
+	VMOVSHDUP    X0, X12
+	VADDSS       X12, X0, X0
+	VMOVHLPS     X1, X1, X12
+	VADDPS       X12, X1, X1
+	VMOVSHDUP    X1, X12
+	VADDSS       X12, X1, X1
+	VMOVSS       X0, (AX)
+	VMOVSS       X1, (AX)(R10*1)
+	ADDQ         $0x04, AX
+	SUBQ         $0x01, R9
+	JMP          folds193
+
+folded194:
+	SUBQ $0x20, 4160(SP)
+	JG   chunk
+
+end:
+	VZEROUPPER
+	RET

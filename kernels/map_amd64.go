@@ -40,6 +40,12 @@ func adamWAVX2(w *float32, m *float32, v *float32, grad *float32, c *float32, n 
 // n times 12 independent FMAs of 8 lanes.
 func fmaPeakAVX2(n int)
 
+// n times 24 independent FMAs of 16 lanes.
+func fmaPeakAVX512(n int)
+
+// n times 24 independent vdpbf16ps of 16 lanes.
+func dotPeakAVX512(n int)
+
 // Reads n times 256 bytes and nothing else; the sum keeps the reads alive.
 //
 //go:noescape

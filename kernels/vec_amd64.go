@@ -10,33 +10,50 @@ import (
 
 // vecs is the sets of inner loops of this processor, fastest first.
 func vecs() []*vec {
-	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
-		return []*vec{&avx2Vec, &goVec}
+	var sets []*vec
+	x := &cpu.X86
+	if x.HasAVX2 && x.HasFMA {
+		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasBMI2 {
+			if x.HasAVX512BF16 {
+				sets = append(sets, &avx512DotVec)
+			}
+			sets = append(sets, &avx512Vec)
+		}
+		sets = append(sets, &avx2Vec)
 	}
-	return []*vec{&goVec}
+	return append(sets, &goVec)
 }
 
-var avx2Vec = vec{
-	name: "avx2",
-	dotsBF16: func(out []float32, ldo int, x []uint16, ldx int, w []uint16, ldw int, M, N, K int) {
-		dots(dotsLoops{bf16: true}, out, ldo, x, ldx, w, ldw, M, N, K)
-	},
-	dotsF32: func(out []float32, ldo int, x []float32, ldx int, w []float32, ldw int, M, N, K int) {
-		dots(dotsLoops{}, out, ldo, x, ldx, w, ldw, M, N, K)
-	},
-	chainBF16: func(acc []float32, ldc int, a []uint16, lda int, b []uint16, ldb int, M, N, K int) {
-		chain(chainLoops{bf16: true}, acc, ldc, a, lda, b, ldb, M, N, K)
-	},
-	chainF32: func(acc []float32, ldc int, a []float32, lda int, b []float32, ldb int, M, N, K int) {
-		chain(chainLoops{}, acc, ldc, a, lda, b, ldb, M, N, K)
-	},
-	exp2Sum:      exp2SumAVX2Loop,
-	silu:         siluAVX2Loop,
-	siluBackward: siluBackwardAVX2Loop,
-	unpack:       unpackAVX2Loop,
-	pack:         packAVX2Loop,
-	scale:        scaleAVX2Loop,
-	adamW:        adamWAVX2Loop,
+var (
+	avx512DotVec = simd("avx512bf16", bf16DotAVX512, f32AVX512)
+	avx512Vec    = simd("avx512", bf16AVX512, f32AVX512)
+	avx2Vec      = simd("avx2", bf16AVX2, f32AVX2)
+)
+
+// simd is a set with the given sums. The elementwise loops wait for memory or for a division, so AVX2 does for all.
+func simd(name string, bf16, f32 loops) vec {
+	return vec{
+		name: name,
+		dotsBF16: func(out []float32, ldo int, x []uint16, ldx int, w []uint16, ldw int, M, N, K int) {
+			dots(bf16, out, ldo, x, ldx, w, ldw, M, N, K)
+		},
+		dotsF32: func(out []float32, ldo int, x []float32, ldx int, w []float32, ldw int, M, N, K int) {
+			dots(f32, out, ldo, x, ldx, w, ldw, M, N, K)
+		},
+		chainBF16: func(acc []float32, ldc int, a []uint16, lda int, b []uint16, ldb int, M, N, K int) {
+			chain(bf16, acc, ldc, a, lda, b, ldb, M, N, K)
+		},
+		chainF32: func(acc []float32, ldc int, a []float32, lda int, b []float32, ldb int, M, N, K int) {
+			chain(f32, acc, ldc, a, lda, b, ldb, M, N, K)
+		},
+		exp2Sum:      exp2SumSIMD,
+		silu:         siluSIMD,
+		siluBackward: siluBackwardSIMD,
+		unpack:       unpackSIMD,
+		pack:         packSIMD,
+		scale:        scaleSIMD,
+		adamW:        adamWSIMD,
+	}
 }
 
 // covers panics unless n elements hold rows rows of cols elements that start ld apart.

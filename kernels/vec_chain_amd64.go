@@ -2,11 +2,6 @@ package kernels
 
 import "unsafe"
 
-// chainLoops names the assembly of one element type and instruction set.
-type chainLoops struct {
-	bf16, avx512 bool
-}
-
 const (
 	chainBlock = 256 // k that are walked at a time: 16 columns of b then stay in the first-level cache
 	chainRows  = 64  // rows of a that meet them
@@ -14,7 +9,7 @@ const (
 	chainPack  = 12  // from so many rows on it pays to copy b and a
 )
 
-func chain[T uint16 | float32](l chainLoops, acc []float32, ldc int, a []T, lda int, b []T, ldb int, M, N, K int) {
+func chain[T uint16 | float32](l loops, acc []float32, ldc int, a []T, lda int, b []T, ldb int, M, N, K int) {
 	if M <= 0 || N <= 0 || K <= 0 {
 		return
 	}
@@ -23,43 +18,33 @@ func chain[T uint16 | float32](l chainLoops, acc []float32, ldc int, a []T, lda 
 	covers("chain", "b", len(b), ldb, K, N)
 	size := int(unsafe.Sizeof(a[0]))
 	c := chainArgs{l, unsafe.Pointer(&acc[0]), 4 * ldc, unsafe.Pointer(&a[0]), size * lda, unsafe.Pointer(&b[0]), size * ldb}
-	for k, n := 0, 0; k < K; k += n {
-		n = min(chainBlock, K-k)
+	block := chainBlock
+	if l == f32AVX512 || l == bf16AVX512 {
+		block /= 2 // 32 columns as float32 take as much room
+	}
+	for n := 0; K > 0; K -= n {
+		n = min(block, K)
 		if n > 1 {
 			n &^= 1 // an odd last k of BF16 comes alone and meets a zero
 		}
 		for m := 0; m < M; m += chainRows {
-			d := c.rows(m)
-			d.a, d.b = unsafe.Add(d.a, k*size), unsafe.Add(c.b, k*c.ldb)
+			d := c
+			d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
 			d.block(min(chainRows, M-m), N, n)
 		}
+		c.a, c.b = unsafe.Add(c.a, n*size), unsafe.Add(c.b, n*c.ldb)
 	}
 }
 
 // chainArgs is where the operands lie; strides are in bytes.
 type chainArgs struct {
-	chainLoops
+	loops
 	acc unsafe.Pointer
 	ldc int
 	a   unsafe.Pointer
 	lda int
 	b   unsafe.Pointer
 	ldb int
-}
-
-// size is that of an element of a and b, steps the number of steps of K.
-func (l chainLoops) size() int {
-	if l.bf16 {
-		return 2
-	}
-	return 4
-}
-
-func (l chainLoops) steps(K int) int {
-	if l.bf16 {
-		return (K + 1) / 2
-	}
-	return K
 }
 
 // cols is c from column n on.
@@ -71,14 +56,15 @@ func (c *chainArgs) cols(n int) chainArgs {
 
 func (c *chainArgs) block(M, N, K int) {
 	whole := N &^ (chainCols - 1)
-	if c.bf16 && K == 1 {
-		whole = 0
-	}
 	switch {
-	case whole == 0:
-	case M >= chainPack:
+	case c.size() == 2 && K == 1:
+		whole = 0
+	case M >= chainPack && c.avx512():
+		c.panels(M, N, K)
+		return
+	case M >= chainPack && whole > 0:
 		c.panels(M, whole, K)
-	default:
+	case whole > 0:
 		c.direct(M, whole, K)
 	}
 	if whole < N {
@@ -103,8 +89,8 @@ func (c *chainArgs) edge(M, N, K int) {
 		for m := range M {
 			copy(acc[m*chainCols:][:cols], unsafe.Slice((*float32)(unsafe.Add(d.acc, m*d.ldc)), cols))
 		}
-		e := chainArgs{c.chainLoops, unsafe.Pointer(&acc[0]), 4 * chainCols, c.a, c.lda, unsafe.Pointer(&b[0]), size * chainCols}
-		if c.bf16 && K == 1 {
+		e := chainArgs{c.loops, unsafe.Pointer(&acc[0]), 4 * chainCols, c.a, c.lda, unsafe.Pointer(&b[0]), size * chainCols}
+		if size == 2 && K == 1 {
 			for m := range M {
 				a[m][0] = *(*uint16)(unsafe.Add(c.a, m*c.lda))
 			}
@@ -117,17 +103,17 @@ func (c *chainArgs) edge(M, N, K int) {
 	}
 }
 
-// heights cuts M rows into tiles of 6 and at most two lower ones, none so low that it waits for its own sums if M allows.
-func heights(M int) (six, h1, h2 int) {
-	six, h1 = M/6, M%6
-	if six > 0 && h1 > 0 && h1 < 4 {
-		six--
-		h1, h2 = (h1+7)/2, (h1+6)/2
+// heights cuts M rows into tall tiles and at most two lower ones, none so low that it waits for its own sums if M allows.
+func heights(M, tall int) (n, h1, h2 int) {
+	n, h1 = M/tall, M%tall
+	if n > 0 && h1 > 0 && h1 < 4 {
+		n--
+		h1, h2 = (tall+h1+1)/2, (tall+h1)/2
 	}
-	return six, h1, h2
+	return n, h1, h2
 }
 
-// rows is c from row m on, which there must be: a pointer past the end is none, to the collector and to -race.
+// rows is c from row m on.
 func (c *chainArgs) rows(m int) chainArgs {
 	d := *c
 	d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
@@ -136,28 +122,26 @@ func (c *chainArgs) rows(m int) chainArgs {
 
 // direct reads b where it is; the fewer rows, the more columns does a tile have.
 func (c *chainArgs) direct(M, N, K int) {
-	six, h1, h2 := heights(M)
-	for i := range six {
-		d := c.rows(6 * i)
+	talls, h1, h2 := heights(M, 6)
+	d := *c
+	for range talls {
 		d.across(6, 1, N, K)
+		d = d.rows(6)
 	}
-	m := 6 * six
 	for _, h := range [2]int{h1, h2} {
-		if h == 0 {
-			continue
-		}
-		d := c.rows(m)
-		if m += h; h > 3 {
+		switch {
+		case h > 3:
 			d.across(h, 1, N, K)
-			continue
+		case h > 0:
+			if h > 1 {
+				d.across(2, 2, N, K)
+			}
+			if h != 2 {
+				e := d.rows(h - 1)
+				e.across(1, 4, N, K)
+			}
 		}
-		if h > 1 {
-			d.across(2, 2, N, K)
-		}
-		if h != 2 {
-			e := d.rows(h - 1)
-			e.across(1, 4, N, K)
-		}
+		d = d.rows(h)
 	}
 }
 
@@ -170,58 +154,79 @@ func (c *chainArgs) across(h, units, N, K int) {
 	}
 }
 
+// tile does h rows of 16·units columns, tiles times to the right. It is AVX2 in every set: few rows wait for memory.
 func (c *chainArgs) tile(h, units, tiles, K int) {
 	if tiles == 0 {
 		return
 	}
-	acc, a, b, steps := (*float32)(c.acc), (*byte)(c.a), (*byte)(c.b), c.steps(K)
-	if c.bf16 {
-		switch 8*h + units {
-		case 8*6 + 1:
-			chainBF16Tile6x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-		case 8*5 + 1:
-			chainBF16Tile5x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-		case 8*4 + 1:
-			chainBF16Tile4x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-		case 8*3 + 1:
-			chainBF16Tile3x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-		case 8*2 + 1:
-			chainBF16Tile2x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-		case 8*1 + 1:
-			chainBF16Tile1x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-		case 8*2 + 2:
-			chainBF16Tile2x32AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-		case 8*1 + 4:
-			chainBF16Tile1x64AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-		}
-		return
+	if c.size() == 2 {
+		c.tileBF16(h, units, tiles, (K+1)/2)
+	} else {
+		c.tileF32(h, units, tiles, K)
 	}
-	switch 8*h + units {
-	case 8*6 + 1:
+}
+
+func (c *chainArgs) tileBF16(h, units, tiles, steps int) {
+	acc, a, b := (*float32)(c.acc), (*byte)(c.a), (*byte)(c.b)
+	switch [2]int{h, units} {
+	case [2]int{6, 1}:
+		chainBF16Tile6x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case [2]int{5, 1}:
+		chainBF16Tile5x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case [2]int{4, 1}:
+		chainBF16Tile4x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case [2]int{3, 1}:
+		chainBF16Tile3x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case [2]int{2, 1}:
+		chainBF16Tile2x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case [2]int{1, 1}:
+		chainBF16Tile1x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case [2]int{2, 2}:
+		chainBF16Tile2x32AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	case [2]int{1, 4}:
+		chainBF16Tile1x64AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
+	}
+}
+
+func (c *chainArgs) tileF32(h, units, tiles, steps int) {
+	acc, a, b := (*float32)(c.acc), (*byte)(c.a), (*byte)(c.b)
+	switch [2]int{h, units} {
+	case [2]int{6, 1}:
 		chainF32Tile6x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-	case 8*5 + 1:
+	case [2]int{5, 1}:
 		chainF32Tile5x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-	case 8*4 + 1:
+	case [2]int{4, 1}:
 		chainF32Tile4x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-	case 8*3 + 1:
+	case [2]int{3, 1}:
 		chainF32Tile3x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-	case 8*2 + 1:
+	case [2]int{2, 1}:
 		chainF32Tile2x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-	case 8*1 + 1:
+	case [2]int{1, 1}:
 		chainF32Tile1x16AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-	case 8*2 + 2:
+	case [2]int{2, 2}:
 		chainF32Tile2x32AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
-	case 8*1 + 4:
+	case [2]int{1, 4}:
 		chainF32Tile1x64AVX2(acc, c.ldc, a, c.lda, b, c.ldb, tiles, steps)
 	}
 }
 
 func (c *chainArgs) panels(M, N, K int) {
 	acc, a, b := (*float32)(c.acc), (*byte)(c.a), (*byte)(c.b)
-	six, h1, h2 := heights(M)
-	if c.bf16 {
-		chainBF16PanelsAVX2(acc, c.ldc, a, c.lda, b, c.ldb, six, h1, h2, N/chainCols, K)
-	} else {
-		chainF32PanelsAVX2(acc, c.ldc, a, c.lda, b, c.ldb, six, h1, h2, N/chainCols, K)
+	tall := 6
+	if c.avx512() {
+		tall = 8
+	}
+	n, h1, h2 := heights(M, tall)
+	switch c.loops {
+	case f32AVX2:
+		chainF32PanelsAVX2(acc, c.ldc, a, c.lda, b, c.ldb, n, h1, h2, N/chainCols, K)
+	case bf16AVX2:
+		chainBF16PanelsAVX2(acc, c.ldc, a, c.lda, b, c.ldb, n, h1, h2, N/chainCols, K)
+	case f32AVX512:
+		chainF32PanelsAVX512(acc, c.ldc, a, c.lda, b, c.ldb, n, h1, h2, N, K)
+	case bf16AVX512:
+		chainBF16PanelsAVX512(acc, c.ldc, a, c.lda, b, c.ldb, n, h1, h2, N, K)
+	case bf16DotAVX512:
+		chainBF16DotPanelsAVX512(acc, c.ldc, a, c.lda, b, c.ldb, n, h1, h2, N, K)
 	}
 }

@@ -2,10 +2,26 @@ package kernels
 
 import "unsafe"
 
-// dotsLoops names the assembly of one element type and instruction set.
-type dotsLoops struct {
-	bf16, avx512 bool
+// loops names the assembly for an element type.
+type loops uint8
+
+const (
+	f32AVX2 loops = iota
+	bf16AVX2
+	f32AVX512
+	bf16AVX512
+	bf16DotAVX512 // by vdpbf16ps
+)
+
+// size is that of an element in bytes.
+func (l loops) size() int {
+	if l == f32AVX2 || l == f32AVX512 {
+		return 4
+	}
+	return 2
 }
+
+func (l loops) avx512() bool { return l >= f32AVX512 }
 
 // What the assembly does with the lanes of its outputs: nothing, or both, or one.
 const (
@@ -23,7 +39,7 @@ const (
 	raggedRows = 8        // and rows of x
 )
 
-func dots[T uint16 | float32](l dotsLoops, out []float32, ldo int, x []T, ldx int, w []T, ldw int, M, N, K int) {
+func dots[T uint16 | float32](l loops, out []float32, ldo int, x []T, ldx int, w []T, ldw int, M, N, K int) {
 	if M <= 0 || N <= 0 {
 		return
 	}
@@ -55,7 +71,7 @@ func dots[T uint16 | float32](l dotsLoops, out []float32, ldo int, x []T, ldx in
 
 // dotsArgs is where the operands lie; strides are in bytes, and so is K below.
 type dotsArgs struct {
-	dotsLoops
+	loops
 	out unsafe.Pointer
 	ldo int
 	x   unsafe.Pointer
@@ -76,14 +92,18 @@ func (a dotsArgs) cols(n int) dotsArgs {
 }
 
 func (a dotsArgs) panels(M, N, groups int) {
+	tile := 2
+	if a.avx512() {
+		tile = 4
+	}
 	for m, rows := 0, 0; m < M; m += rows {
-		rows = min(panelRows, (M-m)&^1)
+		rows = min(panelRows, (M-m)/tile*tile)
 		if rows == 0 {
-			m, rows = m-1, 2 // the last two rows again, for the bits of the odd one
+			m, rows = M-tile, tile // the last tile goes back over rows that are there: they get the same bits
 		}
 		b := a.below(m)
 		for n := 0; n < N; n += panelCols {
-			n = min(n, N-panelCols) // the last panel goes back over columns that are there: they get the same bits
+			n = min(n, N-panelCols) // and over columns
 			b.cols(n).panel(rows, groups)
 		}
 	}
@@ -133,24 +153,53 @@ func copyTails(dst *[rowsChunk * groupBytes]byte, src unsafe.Pointer, ld, rows, 
 
 func (a dotsArgs) panel(rows, groups int) {
 	out, x, w := (*float32)(a.out), (*byte)(a.x), (*byte)(a.w)
-	if a.bf16 {
-		dotsBF16PanelAVX2(out, a.ldo, x, a.ldx, w, a.ldw, rows, groups)
-	} else {
+	switch a.loops {
+	case f32AVX2:
 		dotsF32PanelAVX2(out, a.ldo, x, a.ldx, w, a.ldw, rows, groups)
+	case bf16AVX2:
+		dotsBF16PanelAVX2(out, a.ldo, x, a.ldx, w, a.ldw, rows, groups)
+	case f32AVX512:
+		dotsF32PanelAVX512(out, a.ldo, x, a.ldx, w, a.ldw, rows, groups)
+	case bf16AVX512:
+		dotsBF16PanelAVX512(out, a.ldo, x, a.ldx, w, a.ldw, rows, groups)
+	case bf16DotAVX512:
+		dotsBF16DotPanelAVX512(out, a.ldo, x, a.ldx, w, a.ldw, rows, groups)
 	}
 }
 
 // pair is 1 or 2 rows of x with N of w, at most rowsChunk of them if mode is not 0.
 func (a dotsArgs) pair(rows, N, groups int, lanes *float32, mode int) {
+	if rows == 1 {
+		a.single(N, groups, lanes, mode)
+		return
+	}
 	out, x, w := (*float32)(a.out), (*byte)(a.x), (*byte)(a.w)
-	switch {
-	case a.bf16 && rows == 1:
-		dotsBF16Rows1AVX2(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
-	case a.bf16:
-		dotsBF16Rows2AVX2(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
-	case rows == 1:
-		dotsF32Rows1AVX2(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
-	default:
+	switch a.loops {
+	case f32AVX2:
 		dotsF32Rows2AVX2(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
+	case bf16AVX2:
+		dotsBF16Rows2AVX2(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
+	case f32AVX512:
+		dotsF32Rows2AVX512(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
+	case bf16AVX512:
+		dotsBF16Rows2AVX512(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
+	case bf16DotAVX512:
+		dotsBF16DotRows2AVX512(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
+	}
+}
+
+func (a dotsArgs) single(N, groups int, lanes *float32, mode int) {
+	out, x, w := (*float32)(a.out), (*byte)(a.x), (*byte)(a.w)
+	switch a.loops {
+	case f32AVX2:
+		dotsF32Rows1AVX2(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
+	case bf16AVX2:
+		dotsBF16Rows1AVX2(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
+	case f32AVX512:
+		dotsF32Rows1AVX512(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
+	case bf16AVX512:
+		dotsBF16Rows1AVX512(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
+	case bf16DotAVX512:
+		dotsBF16DotRows1AVX512(out, a.ldo, x, a.ldx, w, a.ldw, lanes, N, groups, mode)
 	}
 }

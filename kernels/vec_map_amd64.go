@@ -3,7 +3,7 @@ package kernels
 // The elementwise loops take 16 elements at a time. What is left is done by the plain bodies, or where those are slow, on
 // a copy of 16 elements.
 
-func exp2SumAVX2Loop(p, s []float32, c, b float32, sum *[16]float32) {
+func exp2SumSIMD(p, s []float32, c, b float32, sum *[16]float32) {
 	n := len(s) &^ 15
 	covers("exp2Sum", "p", len(p), 0, 1, len(s))
 	if n > 0 {
@@ -20,7 +20,7 @@ func exp2SumAVX2Loop(p, s []float32, c, b float32, sum *[16]float32) {
 	copy(sum[:len(s)-n], lanes[:])
 }
 
-func siluAVX2Loop(out, gate, up []float32) {
+func siluSIMD(out, gate, up []float32) {
 	n := len(gate) &^ 15
 	covers("silu", "out", len(out), 0, 1, len(gate))
 	covers("silu", "up", len(up), 0, 1, len(gate))
@@ -30,7 +30,7 @@ func siluAVX2Loop(out, gate, up []float32) {
 	siluGo(out[n:], gate[n:], up[n:])
 }
 
-func siluBackwardAVX2Loop(dgate, dup, dout, gate, up []float32) {
+func siluBackwardSIMD(dgate, dup, dout, gate, up []float32) {
 	n := len(gate) &^ 15
 	covers("siluBackward", "dgate", len(dgate), 0, 1, len(gate))
 	covers("siluBackward", "dup", len(dup), 0, 1, len(gate))
@@ -42,7 +42,7 @@ func siluBackwardAVX2Loop(dgate, dup, dout, gate, up []float32) {
 	siluBackwardGo(dgate[n:], dup[n:], dout[n:], gate[n:], up[n:])
 }
 
-func unpackAVX2Loop(dst []float32, src []uint16) {
+func unpackSIMD(dst []float32, src []uint16) {
 	n := len(src) &^ 15
 	covers("unpack", "dst", len(dst), 0, 1, len(src))
 	if n > 0 {
@@ -51,7 +51,7 @@ func unpackAVX2Loop(dst []float32, src []uint16) {
 	unpackGo(dst[n:], src[n:])
 }
 
-func packAVX2Loop(dst []uint16, src []float32) {
+func packSIMD(dst []uint16, src []float32) {
 	n := len(src) &^ 15
 	covers("pack", "dst", len(dst), 0, 1, len(src))
 	if n > 0 {
@@ -60,7 +60,7 @@ func packAVX2Loop(dst []uint16, src []float32) {
 	packGo(dst[n:], src[n:])
 }
 
-func scaleAVX2Loop(out, x, w []float32, r float32) {
+func scaleSIMD(out, x, w []float32, r float32) {
 	n := len(x) &^ 15
 	covers("scale", "out", len(out), 0, 1, len(x))
 	covers("scale", "w", len(w), 0, 1, len(x))
@@ -70,7 +70,7 @@ func scaleAVX2Loop(out, x, w []float32, r float32) {
 	scaleGo(out[n:], x[n:], w[n:], r)
 }
 
-func adamWAVX2Loop(w, m, v, g []float32, c *adamWCoeffs) {
+func adamWSIMD(w, m, v, g []float32, c *adamWCoeffs) {
 	n := len(w) &^ 15
 	covers("adamW", "m", len(m), 0, 1, len(w))
 	covers("adamW", "v", len(v), 0, 1, len(w))

@@ -15,6 +15,9 @@ func chain(g *asm) {
 			g.chainTileAVX2(t, tile[0], tile[1])
 		}
 	}
+	for _, t := range []elem{bf16Dot, bf16, f32} {
+		g.chainPanelsAVX512(t)
+	}
 }
 
 // six is row m of up to 6 from base on; base3 is base + 3·ld.
@@ -111,8 +114,8 @@ const (
 // BF16 all of a, to the stack as float32; BF16's pairs swap places, odd k first, so that the loop is that of F32.
 func (g *asm) chainPanelsAVX2(t elem) {
 	g.Function("chain" + string(t) + "PanelsAVX2")
-	g.SignatureExpr("func(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, sixes, then, last, panels, K int)")
-	g.Doc("6·sixes + then + last rows (together at most 64; then and last are 0, 3, 4 or 5) of panels times 16 columns, for",
+	g.SignatureExpr("func(acc *float32, ldc int, a *byte, lda int, b *byte, ldb int, talls, then, last, panels, K int)")
+	g.Doc("6·talls + then + last rows (together at most 64; then and last are 0, 3, 4 or 5) of panels times 16 columns, for",
 		"at most 256 k (even for BF16). Strides are in bytes.")
 	g.Pragma("noescape")
 	const bBytes, aBytes = 64 * chainBlock, 4 * chainRows * chainBlock
@@ -131,7 +134,7 @@ func (g *asm) chainPanelsAVX2(t elem) {
 		g.MOVQ(tmp, slot)
 	}
 	if t == bf16 {
-		g.chainPackA(packed, bBytes)
+		g.chainPackA(packed, bBytes, 6, chainBlock)
 		g.LEAQ(Mem{Base: packed, Disp: bBytes}, tmp)
 		g.MOVQ(tmp, aSlot)
 		g.MOVQ(U32(4*chainBlock), lda)
@@ -146,7 +149,7 @@ func (g *asm) chainPanelsAVX2(t elem) {
 	}
 	g.MOVQ(accSlot, acc)
 	g.MOVQ(aSlot, a)
-	g.Load(g.Param("sixes"), height)
+	g.Load(g.Param("talls"), height)
 	g.TESTQ(height, height)
 	g.JZ(LabelRef("low"))
 	g.times(height, "six", func() { g.chainTall(6, acc, ldc, a, lda, packed) })
@@ -224,11 +227,12 @@ func (g *asm) chainTall(h int, acc, ldc, a, lda, packed reg.Register) {
 	}
 }
 
-// chainPackA copies a as float32 to packed+disp, in rows of chainBlock, pairs swapped.
-func (g *asm) chainPackA(packed reg.Register, disp int) {
-	rows, a, lda, to := g.param("sixes"), g.param("a"), g.param("lda"), g.GP64()
+// chainPackA copies a as float32 to packed+disp, in rows of block k, pairs swapped. The rows are those of tall tiles and
+// then and last.
+func (g *asm) chainPackA(packed reg.Register, disp, tall, block int) {
+	rows, a, lda, to := g.param("talls"), g.param("a"), g.param("lda"), g.GP64()
 	from, at, n := g.GP64(), g.GP64(), g.GP64()
-	g.IMUL3Q(Imm(6), rows, rows)
+	g.IMUL3Q(Imm(uint64(tall)), rows, rows)
 	for _, name := range []string{"then", "last"} {
 		m, err := g.Param(name).Resolve()
 		if err != nil {
@@ -271,7 +275,7 @@ func (g *asm) chainPackA(packed reg.Register, disp int) {
 		g.JNZ(LabelRef(pairs))
 		g.Label(end)
 		g.ADDQ(lda, a)
-		g.ADDQ(U32(4*chainBlock), to)
+		g.ADDQ(U32(uint32(4*block)), to)
 	})
 }
 

@@ -11,8 +11,13 @@ import (
 func dots(g *asm) {
 	for _, t := range []elem{bf16, f32} {
 		g.dotsPanelAVX2(t)
-		g.dotsRowsAVX2(t, 1)
-		g.dotsRowsAVX2(t, 2)
+		g.dotsRows(t, "AVX2", 1)
+		g.dotsRows(t, "AVX2", 2)
+	}
+	for _, t := range []elem{bf16Dot, bf16, f32} {
+		g.dotsPanelAVX512(t)
+		g.dotsRows(t, "AVX512", 1)
+		g.dotsRows(t, "AVX512", 2)
 	}
 }
 
@@ -328,15 +333,15 @@ func (g *asm) fold12(out, ldo reg.Register) {
 // rowChunk is how many rows of w a call of dotsRows folds at a time.
 const rowChunk = 32
 
-// dotsRowsAVX2 computes 1 or 2 rows of x with every row of w, in tiles of 4 outputs: the decode step, which is bound by
+// dotsRows computes 1 or 2 rows of x with every row of w, in tiles of 4 outputs: the decode step, which is bound by
 // reading w. Its lanes wait on the stack, or if k has more pieces in the caller's memory, as those of dotsPanel do.
-func (g *asm) dotsRowsAVX2(t elem, rows int) {
-	g.Function(fmt.Sprintf("dots%sRows%dAVX2", t, rows))
+func (g *asm) dotsRows(t elem, isa string, rows int) {
+	g.Function(fmt.Sprintf("dots%sRows%d%s", t, rows, isa))
 	g.SignatureExpr("func(out *float32, ldo int, x *byte, ldx int, w *byte, ldw int, lanes *float32, N, groups, mode int)")
 	g.Doc(fmt.Sprintf("%d rows of x against N rows of w (at most %d if lanes are kept). Strides are in bytes; a group is", rows, rowChunk), "64 bytes of a row.")
 	g.Pragma("noescape")
 	frame, left := g.AllocLocal(rows*rowChunk*64+64), g.AllocLocal(8)
-	r := &rowsLoop{t: t, rows: rows, out: g.param("out"), x: g.param("x"), ldx: g.param("ldx"), w: g.param("w"), ldw: g.param("ldw"), lanes: g.GP64()}
+	r := &rowsLoop{t: t, wide: isa == "AVX512", rows: rows, out: g.param("out"), x: g.param("x"), ldx: g.param("ldx"), w: g.param("w"), ldw: g.param("ldw"), lanes: g.GP64()}
 	base, count := g.GP64(), g.GP64()
 	g.LEAQ(frame.Offset(63), base)
 	g.ANDQ(I32(-64), base)
@@ -347,7 +352,7 @@ func (g *asm) dotsRowsAVX2(t elem, rows int) {
 	g.Label("own")
 	n := g.param("N")
 	g.MOVQ(n, left)
-	if t == bf16 {
+	if t == bf16 && !r.wide {
 		g.VMOVDQU(g.u32("high", 8, 0xffff0000), y(15))
 	}
 	g.Label("chunk")
@@ -356,7 +361,12 @@ func (g *asm) dotsRowsAVX2(t elem, rows int) {
 	if t == bf16 {
 		g.flushing(true)
 	}
-	for _, cols := range []int{4 / rows, 1} {
+	cols := 4 / rows
+	if r.wide {
+		cols = 4
+		g.mask512(t)
+	}
+	for _, cols := range []int{cols, 1} {
 		loop, done := g.label("tiles"), g.label("done")
 		g.Label(loop)
 		g.CMPQ(count, Imm(uint64(cols)))
@@ -394,6 +404,7 @@ func (g *asm) dotsRowsAVX2(t elem, rows int) {
 
 type rowsLoop struct {
 	t      elem
+	wide   bool // 512 bits
 	rows   int
 	out    reg.Register
 	x, ldx reg.Register
@@ -413,16 +424,20 @@ func (g *asm) rowsCount(left Mem, count reg.Register) {
 // y(2i) and 8 to 15 in y(2i+1).
 func (g *asm) rowsTile(r *rowsLoop, cols int) {
 	outs := r.rows * cols
+	accs, acc := 2*outs, y
+	if r.wide {
+		accs, acc = outs, z
+	}
 	mode, zero, ready := g.param("mode"), g.label("zero"), g.label("ready")
 	g.TESTQ(U32(resume), mode)
 	g.JZ(LabelRef(zero))
-	for i := range 2 * outs {
-		g.VMOVUPS(Mem{Base: r.lanes, Disp: 32 * i}, y(i))
+	for i := range accs {
+		g.VMOVUPS(Mem{Base: r.lanes, Disp: 64 * outs / accs * i}, acc(i))
 	}
 	g.JMP(LabelRef(ready))
 	g.Label(zero)
-	for i := range 2 * outs {
-		g.VXORPS(y(i), y(i), y(i))
+	for i := range accs {
+		g.VXORPS(y(i), y(i), y(i)) // all of a 512-bit register, too
 	}
 	g.Label(ready)
 	xa, w0, w3, ahead, n := g.GP64(), g.GP64(), g.GP64(), g.GP64(), g.GP64()
@@ -441,20 +456,20 @@ func (g *asm) rowsTile(r *rowsLoop, cols int) {
 			g.PREFETCHT0(Mem{Base: ahead, Disp: 64 * i})
 		}
 		g.ADDQ(U32(uint32(64*cols)), ahead)
-		g.rowsGroup(r, cols, xa, func(i int) Mem {
-			if i == 3 {
-				return Mem{Base: w3}
-			}
-			return six(w0, w3, r.ldw, i)
-		})
+		row := func(i int) Mem { return six(w0, w3, r.ldw, i) }
+		if r.wide {
+			g.rowsGroup512(r, cols, xa, row)
+		} else {
+			g.rowsGroup(r, cols, xa, row)
+		}
 		g.ADDQ(Imm(64), xa)
 		g.ADDQ(Imm(64), w0)
 		if cols == 4 {
 			g.ADDQ(Imm(64), w3)
 		}
 	})
-	for i := range 2 * outs {
-		g.VMOVUPS(y(i), Mem{Base: r.lanes, Disp: 32 * i})
+	for i := range accs {
+		g.VMOVUPS(acc(i), Mem{Base: r.lanes, Disp: 64 * outs / accs * i})
 	}
 	g.ADDQ(U32(uint32(64*outs)), r.lanes)
 }

@@ -17,6 +17,8 @@ func maps(g *asm) {
 	g.scaleAVX2()
 	g.adamWAVX2()
 	g.fmaPeakAVX2()
+	g.fmaPeakAVX512()
+	g.dotPeakAVX512()
 	g.readAVX2()
 }
 
