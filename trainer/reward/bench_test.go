@@ -20,12 +20,13 @@ func BenchmarkReplies(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
+			start := cpuTime()
 			for range b.N {
 				for _, row := range rows {
 					g.Grade(row["response"].(string), row["gold"].(string))
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(rows)), "µs/row")
+			b.ReportMetric(float64((cpuTime()-start).Microseconds())/float64(b.N*len(rows)), "cpu-µs/row")
 		})
 	}
 }

@@ -34,7 +34,8 @@ func FuzzGrade(f *testing.F) {
 			if (r.Score == 1) != (r.Reason == "") {
 				t.Errorf("%s: score %v with reason %q", g.Name(), r.Score, r.Reason)
 			}
-			if g.Check(label) != nil && r.Score == 1 && g.Name() != "math" && g.Name() != "deepscaler" {
+			published := g.Name() != "tandem" && g.Name() != "dapo" // some pay out for an empty box and an empty label
+			if g.Check(label) != nil && r.Score == 1 && !published {
 				t.Errorf("%s: label %q is unreadable, and right", g.Name(), label)
 			}
 		}

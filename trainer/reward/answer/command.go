@@ -211,6 +211,9 @@ func (p *parser) environment() *algebra.Expr {
 	}
 	defer func() { p.depth-- }()
 	name, ok := p.rawGroup()
+	if ok && rowNames[name] {
+		return p.rowsOf(name)
+	}
 	if !ok || !matrixNames[name] {
 		return p.fail(errors.New("the environment " + strings.ToValidUTF8(name[:min(len(name), 20)], "?")))
 	}
@@ -245,5 +248,30 @@ func (p *parser) environment() *algebra.Expr {
 	}
 	return p.part(Value{Kind: Matrix, Rows: rows}, nil)
 }
+
+// rowsOf reads the rows of an environment that lists equations or cases, as a list.
+func (p *parser) rowsOf(name string) *algebra.Expr {
+	var items []Value
+	for p.err == nil && !p.accept(`\end{`+name+`}`) {
+		if _, ok := p.acceptAny(`\\`, "&"); ok {
+			continue
+		}
+		if len(items) > maxItems {
+			return p.fail(errItems)
+		}
+		v := p.items("&\\")
+		if v.Kind == List && v.Open == 0 {
+			items = append(items, v.Items...)
+		} else {
+			items = append(items, v)
+		}
+	}
+	if len(items) == 0 {
+		return p.fail(errEmpty)
+	}
+	return p.part(Value{Kind: List, Items: items}, nil)
+}
+
+var rowNames = set("cases", "aligned", "align", "align*", "gathered", "split")
 
 var matrixNames = set("pmatrix", "bmatrix", "matrix", "vmatrix", "Bmatrix", "Vmatrix", "array", "smallmatrix")

@@ -59,6 +59,9 @@ func (p *parser) product() *algebra.Expr {
 			continue
 		}
 		if p.label() {
+			if isDigit(p.peek()) {
+				break // 3 hours 20 minutes
+			}
 			continue
 		}
 		if !p.operand() {
@@ -164,6 +167,9 @@ func (p *parser) exponent(base *algebra.Expr) *algebra.Expr {
 	if p.degreeMark() {
 		return p.degrees(base)
 	}
+	if p.ordinal() {
+		return base
+	}
 	if p.accept(`\prime`) {
 		return algebra.Apply("prime", base)
 	}
@@ -175,6 +181,19 @@ func (p *parser) exponent(base *algebra.Expr) *algebra.Expr {
 		return algebra.Power(base, algebra.Negate(p.power()))
 	}
 	return algebra.Power(base, p.power())
+}
+
+// ordinal reads the \text{th} of 5^\text{th}.
+func (p *parser) ordinal() bool {
+	start := p.pos
+	if inner, ok := p.textGroup(); ok {
+		switch strings.TrimSpace(inner) {
+		case "st", "nd", "rd", "th":
+			return true
+		}
+	}
+	p.pos = start
+	return false
 }
 
 // braced reads {sum}.

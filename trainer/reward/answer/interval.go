@@ -79,8 +79,8 @@ func (c *comparer) listRegion(v Value) (region, bool) {
 		switch {
 		case v.Open == '{' && item.Kind == Scalar:
 			r, ok = c.between(cut{item.Expr, false}, cut{item.Expr, true})
-		case v.Open == 0 && item.Kind == Chain:
-			r, ok = c.chainRegion(item)
+		case v.Open == 0 && item.Kind != List:
+			r, ok = c.region(item)
 		}
 		if !ok {
 			return nil, false

@@ -45,7 +45,8 @@ func (p *parser) items(ends string) Value {
 
 // separator reads any number of separators, so that "1, and 2" is a list of two.
 func (p *parser) separator() bool {
-	found := false
+	found := p.joined
+	p.joined = false
 	for {
 		if _, ok := p.acceptAny(",", ";", `\vee`, `\lor`); ok {
 			found = true
@@ -164,6 +165,9 @@ func (p *parser) relation() Value {
 	first := p.side()
 	op, ok := p.relationSign()
 	if !ok {
+		if mod, ok := p.modulus(); ok && first.Kind == Scalar {
+			first.Expr = algebra.Apply("mod", first.Expr, mod)
+		}
 		return first
 	}
 	sides, ops := []Value{first}, []string(nil)
@@ -347,8 +351,45 @@ func (p *parser) term() Value {
 	v := p.valueOf(e)
 	if v.Kind == Scalar {
 		v.unit = p.unit
+		v = p.compound(v)
 	}
 	return v
+}
+
+// compound reads the rest of a measure in two units, 3 hours and 20 minutes or 5 ft 4 in.
+func (p *parser) compound(v Value) Value {
+	for {
+		start, joined, u := p.pos, p.joined, v.unit
+		if sizes[u.name].kind == "" || p.err != nil {
+			return v
+		}
+		if p.separatorWordHere() {
+			joined = true
+		}
+		if !isDigit(p.peek()) {
+			p.pos = start
+			return v
+		}
+		e, _, _ := p.number()
+		p.unit, p.joined = unit{}, false
+		p.label()
+		r, known, ok := u.ratio(p.unit)
+		if p.err != nil || !known || !ok || u.power != 1 || r.IsInt() && r.Num().IsInt64() && r.Num().Int64() == 1 {
+			p.pos, p.unit, p.err = start, u, nil
+			p.joined = joined && !p.atSeparator() // an "and" inside the label separates a list
+			return v
+		}
+		v.Expr = algebra.Sum(algebra.Product(v.Expr, algebra.Rat(r)), e)
+		v.unit, v.places, v.digits = p.unit, 0, 0
+	}
+}
+
+// separatorWordHere reads an "and" that stands next.
+func (p *parser) separatorWordHere() bool {
+	p.space()
+	n := p.separatorWord()
+	p.pos += n
+	return n > 0
 }
 
 // valueOf is the value behind an expression that may be, or scale, a part.

@@ -78,8 +78,9 @@ func (p *parser) groups(first string) string {
 		return first
 	}
 	whole, start := []byte(first), p.pos
+	inList := start > len(first) && p.src[start-len(first)-1] == ',' // 11,14,101 has no thousands
 	for {
-		next, n := p.group(p.pos)
+		next, n := p.group(p.pos, p.bare && !inList)
 		if n == 0 {
 			return string(whole)
 		}
@@ -92,12 +93,13 @@ func (p *parser) groups(first string) string {
 	}
 }
 
-// group looks for a separator and digits at i: the digits, and the length of both.
-func (p *parser) group(i int) (string, int) {
+// group looks for a separator, which may be a plain comma, and digits at i: the digits,
+// and the length of both.
+func (p *parser) group(i int, comma bool) (string, int) {
 	rest := p.src[i:]
 	for _, sep := range separators {
 		after, ok := strings.CutPrefix(rest, sep)
-		if !ok || sep == "," && (!p.bare || strings.HasPrefix(after, `\!`) || strings.HasPrefix(after, `\,`)) {
+		if !ok || sep == "," && (!comma || strings.HasPrefix(after, `\!`) || strings.HasPrefix(after, `\,`)) {
 			continue
 		}
 		if strings.HasSuffix(sep, "!") {

@@ -229,12 +229,21 @@ func (p *parser) variable(name string) *algebra.Expr {
 		return p.fail(errMarks)
 	}
 	name += p.src[primes:p.pos]
-	if (plain == "f" || plain == "g" || plain == "h") && p.at("(") && p.err == nil {
+	if isFunctionName(plain) && p.err == nil {
+		if after, ok := strings.CutPrefix(p.src[p.pos:], "^{-1}"); ok && strings.HasPrefix(after, "(") {
+			p.pos += len("^{-1}")
+			name += "^-1"
+		}
+	}
+	if isFunctionName(plain) && p.at("(") && p.err == nil {
 		arg := p.bracketed()
 		return algebra.Apply(name, arg)
 	}
 	return letter(name)
 }
+
+// isFunctionName names the letters that are functions where a bracket follows.
+func isFunctionName(s string) bool { return s == "f" || s == "g" || s == "h" }
 
 // subscript returns the text of a subscript without spaces and braces.
 func (p *parser) subscript() string {

@@ -26,6 +26,7 @@ func Parse(s string) (Value, error) {
 	if strings.Trim(s, " {}$") == "" {
 		return Value{}, errEmpty
 	}
+	s = strings.TrimPrefix(s, "=")
 	if c := leadingChoice(s); c != "" {
 		return scalar(algebra.Var(c)), nil
 	}
@@ -33,6 +34,9 @@ func Parse(s string) (Value, error) {
 		v, err := Parse(m[1])
 		v.unit = unit{name: strings.ToLower(m[2]) + "m", power: 1}
 		return v, err
+	}
+	if m := letterNumeral.FindStringSubmatch(s); m != nil {
+		return Value{Kind: Numeral, Text: m[1], Base: 10 + int(m[2][1]-'0')}, nil
 	}
 	if words(s, inText) {
 		return textValue(s), nil
@@ -47,6 +51,9 @@ func Parse(s string) (Value, error) {
 	}
 	return v, nil
 }
+
+// letterNumeral is a numeral to a base from 11 to 16 that holds letters: 1A7_{16}.
+var letterNumeral = regexp.MustCompile(`^([0-9]*[A-F][0-9A-F]*)_\{?(1[1-6])\}?$`)
 
 // clockTime is a time of day with its half: 4:30 p.m.
 var clockTime = regexp.MustCompile(`^(\d{1,2}(?::\d\d)?)\s*(?:\\text\{\s*)?(?i:([ap])\.?\s?m\.?)\}?$`)

@@ -38,6 +38,7 @@ type parser struct {
 	inTrig bool // a degree mark converts
 	bare   bool // the next list is not in brackets: 1,250 is a number
 	unit   unit // the last unit read
+	joined bool // an "and" was read with the last unit
 	err    error
 }
 
@@ -75,7 +76,7 @@ func (p *parser) enter() bool {
 
 // gaps are the ways to write a space.
 var gaps = []string{`\,`, `\;`, `\:`, `\!`, `\ `, `\>`, `\quad`, `\qquad`, `\thinspace`, `\displaystyle`, `\textstyle`, `\limits`,
-	`\left.`, `\right.`, `\bigl`, `\bigr`, `\Bigl`, `\Bigr`, `\biggl`, `\biggr`, `\Big`, `\bigg`, `\Bigg`, `\big`, `\nolimits`, `\hfill`, `\middle`}
+	`\left.`, `\right.`, `\bigl`, `\bigr`, `\Bigl`, `\Bigr`, `\biggl`, `\biggr`, `\Big`, `\bigg`, `\Bigg`, `\big`, `\nolimits`, `\therefore`, `\hfill`, `\middle`}
 
 // space skips white space and commands that only set it, and the size of brackets.
 func (p *parser) space() {
@@ -211,6 +212,7 @@ func clean(s string) string {
 	if !ascii(s) {
 		s = unicodeForms.Replace(strings.ToValidUTF8(s, "\ufffd"))
 	}
+	s = strings.ReplaceAll(s, "{:}", ":")
 	for _, d := range [...]string{`\(`, `\)`, `\[`, `\]`} {
 		if strings.Contains(s, d) {
 			s = dropDelimiter(s, d)

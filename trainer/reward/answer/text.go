@@ -32,6 +32,8 @@ func words(s string, inText bool) bool {
 		n := len([]rune(w))
 		switch {
 		case n == 1 || separatorWords[low]:
+		case strings.Trim(w, "IVX") == "":
+			found = true // a Roman numeral
 		case low == "pi" || low == "inf" || low == "infinity" || low == "infty" || functions[low] != "" && !shortWords[low]:
 			return false
 		case n <= 3 && !inText && !shortWords[low]:
@@ -217,8 +219,12 @@ func (p *parser) label() bool {
 
 // readLabel takes the words of a label, and an exponent or a denominator after it.
 func (p *parser) readLabel(s string) bool {
-	s = strings.Trim(strings.ReplaceAll(s, "~", " "), " .,")
+	s = strings.Trim(strings.NewReplacer("~", " ", `\%`, "", "%", "").Replace(s), " .,")
 	fields := strings.Fields(s)
+	joined := false
+	if n := len(fields); n > 1 && strings.EqualFold(fields[n-1], "and") {
+		fields, joined = fields[:n-1], true
+	}
 	if len(s) == 1 && (s == "i" || s == "e" || s == "x" || s == "y" || s == "n" || s == "k") || len(fields) > 6 {
 		return false
 	}
@@ -245,7 +251,13 @@ func (p *parser) readLabel(s string) bool {
 			p.pos = save
 		}
 	}
-	p.unit = u
+	switch old := p.unit; {
+	case old.name == "" && old.power > 1: // square, then cm
+		u.power = max(u.power, old.power)
+	case old.name != "" && u.name != "":
+		u.name = old.name + " " + u.name
+	}
+	p.unit, p.joined = u, joined
 	return true
 }
 

@@ -43,7 +43,7 @@ var unitNames = map[string]string{
 // bareUnits are the units that may follow a number without \text.
 var bareUnits = set("mm", "cm", "km", "ft", "feet", "foot", "inch", "inches", "yd", "yard", "yards", "mile", "miles", "kg", "mg", "ml", "lb", "lbs", "oz",
 	"mph", "hr", "hrs", "hour", "hours", "min", "mins", "day", "days", "week", "weeks", "year", "years", "month", "months", "cent", "cents",
-	"unit", "units", "square", "cubic", "sq", "cu", "degree", "degrees", "meter", "meters", "metre", "metres", "gram", "grams", "liter", "liters",
+	"unit", "units", "per", "st", "nd", "rd", "th", "square", "cubic", "sq", "cu", "degree", "degrees", "meter", "meters", "metre", "metres", "gram", "grams", "liter", "liters",
 	"dollar", "dollars", "percent", "ways", "times", "people", "items", "cups", "pages", "eggs", "apples", "minutes", "seconds", "pounds")
 
 // unitOf reads the words of a label.
