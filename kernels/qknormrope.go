@@ -99,7 +99,8 @@ func qkNormRopeGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	M, N := H+int(a.K), H+2*int(a.K)
 	w := [2][]float32{m.Load(a.WQ, dt, 0, E), m.Load(a.WK, dt, 0, E)}
 	pos := m.I32(a.Pos, T)
-	norm, out, rstd := m.ScratchF32(E), m.ScratchF32(M*E), m.ScratchF32(M)
+	s := newHeadSums(m, M, E)
+	out, rstd := m.ScratchF32(M*E), m.ScratchF32(M)
 	for t := lo * rowBlock; t < min(hi*rowBlock, T); t++ {
 		at := m.Keep()
 		if p := indexAt(pos, t, int(a.N), "position"); p < 0 {
@@ -108,11 +109,9 @@ func qkNormRopeGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		} else {
 			cos, sin := m.F32(a.Cos+Ptr(4*p*E/2), E/2), m.F32(a.Sin+Ptr(4*p*E/2), E/2)
 			x := m.Load(a.QKV, dt, t*N*E, M*E)
-			for h := range M {
-				head := x[h*E:][:E]
-				rstd[h] = invRMS(m, head, a.Eps)
-				m.vec.scale(norm, head, w[side(h, H)], rstd[h])
-				turn(out[h*E:][:E], norm, cos, sin)
+			for h, sum := range s.of(x, x) {
+				rstd[h] = invRoot(sum, E, a.Eps)
+				turn(out[h*E:], x[h*E:], w[side(h, H)], rstd[h], cos, sin)
 			}
 		}
 		m.Store(a.Out, dt, t*M*E, out)
@@ -131,25 +130,47 @@ func side(h, H int) int {
 	return 1
 }
 
-// turn rotates the pairs (x[i], x[i+E/2]).
-func turn(out, x, cos, sin []float32) {
+// headSums forms Σ x·y of every head of a row: the products, rounded, then their dots with ones, which for many short
+// heads is faster than a dot for each.
+type headSums struct {
+	m                    *Memory
+	ones, products, sums []float32 // (E), (H+K, E), (H+K)
+}
+
+func newHeadSums(m *Memory, heads, E int) headSums {
+	s := headSums{m, m.ScratchF32(E), m.ScratchF32(heads * E), m.ScratchF32(heads)}
+	for i := range s.ones {
+		s.ones[i] = 1
+	}
+	return s
+}
+
+func (s headSums) of(x, y []float32) []float32 {
+	s.m.vec.scale(s.products, x, y, 1)
+	E := len(s.ones)
+	s.m.vec.dotsF32(s.sums, len(s.sums), s.ones, E, s.products, E, 1, len(s.sums), E)
+	return s.sums
+}
+
+// turn is x·r·w, of which it rotates the pairs i and i+E/2.
+func turn(out, x, w []float32, r float32, cos, sin []float32) {
 	n := len(cos)
-	x0, x1, y0, y1, sin := x[:n], x[n:][:n], out[:n], out[n:][:n], sin[:n]
+	x0, x1, w0, w1, y0, y1, sin := x[:n], x[n:][:n], w[:n], w[n:][:n], out[:n], out[n:][:n], sin[:n]
 	for i, c := range cos {
-		a, b, s := x0[i], x1[i], sin[i]
+		a, b, s := float32(x0[i]*r)*w0[i], float32(x1[i]*r)*w1[i], sin[i]
 		y0[i] = float32(a*c) - float32(b*s)
 		y1[i] = float32(b*c) + float32(a*s)
 	}
 }
 
-// turnBack is turn by the opposite angle.
-func turnBack(out, x, cos, sin []float32) {
+// turnBack rotates the pairs of the gradient by the opposite angle and multiplies by w.
+func turnBack(g, dy, w []float32, cos, sin []float32) {
 	n := len(cos)
-	x0, x1, y0, y1, sin := x[:n], x[n:][:n], out[:n], out[n:][:n], sin[:n]
+	y0, y1, w0, w1, g0, g1, sin := dy[:n], dy[n:][:n], w[:n], w[n:][:n], g[:n], g[n:][:n], sin[:n]
 	for i, c := range cos {
-		a, b, s := x0[i], x1[i], sin[i]
-		y0[i] = float32(a*c) + float32(b*s)
-		y1[i] = float32(b*c) - float32(a*s)
+		a, b, s := y0[i], y1[i], sin[i]
+		g0[i] = (float32(a*c) + float32(b*s)) * w0[i]
+		g1[i] = (float32(b*c) - float32(a*s)) * w1[i]
 	}
 }
 
@@ -159,16 +180,20 @@ func qkNormRopeBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	M, N := H+int(a.K), H+2*int(a.K)
 	w := [2][]float32{m.Load(a.WQ, dt, 0, E), m.Load(a.WK, dt, 0, E)}
 	pos := m.I32(a.Pos, T)
-	g, dx := m.ScratchF32(E), m.ScratchF32(M*E)
+	s := newHeadSums(m, M, E)
+	g, dx := m.ScratchF32(M*E), m.ScratchF32(M*E)
 	for t := lo * rowBlock; t < min(hi*rowBlock, T); t++ {
 		at := m.Keep()
 		clear(dx)
 		if p := indexAt(pos, t, int(a.N), "position"); p >= 0 {
 			cos, sin := m.F32(a.Cos+Ptr(4*p*E/2), E/2), m.F32(a.Sin+Ptr(4*p*E/2), E/2)
 			x, dy := m.Load(a.QKV, dt, t*N*E, M*E), m.Load(a.Out, dt, t*N*E, M*E)
-			for h, r := range m.F32(a.Rstd+Ptr(4*t*M), M) {
-				turnBack(g, dy[h*E:][:E], cos, sin)
-				addNormGradient(m, dx[h*E:][:E], g, g, x[h*E:][:E], w[side(h, H)], r)
+			for h := range M {
+				turnBack(g[h*E:], dy[h*E:], w[side(h, H)], cos, sin)
+			}
+			rstd := m.F32(a.Rstd+Ptr(4*t*M), M)
+			for h, sum := range s.of(g, x) {
+				addNormGradient(dx[h*E:][:E], g[h*E:], x[h*E:], rstd[h], sum)
 			}
 		}
 		m.Store(a.Out, dt, t*N*E, dx)

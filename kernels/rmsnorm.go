@@ -121,7 +121,7 @@ func rmsNormGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			m.Store(a.Sum, dt, t*D, y)
 			x = m.Load(a.Sum, dt, t*D, D)
 		}
-		r := invRMS(m, x, a.Eps)
+		r := invRoot(dot(m, x, x), D, a.Eps)
 		m.vec.scale(y, x, w, r)
 		m.Store(a.Out, dt, t*D, y)
 		if a.Rstd != 0 {
@@ -131,9 +131,9 @@ func rmsNormGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	}
 }
 
-// invRMS is 1/√(mean(x²) + eps). Rounding the float64 root to float32 gives the correctly rounded float32 root.
-func invRMS(m *Memory, x []float32, eps float32) float32 {
-	return 1 / float32(math.Sqrt(float64(dot(m, x, x)/float32(len(x))+eps)))
+// invRoot is 1/√(sum/n + eps). Rounding the float64 root to float32 gives the correctly rounded float32 root.
+func invRoot(sum float32, n int, eps float32) float32 {
+	return 1 / float32(math.Sqrt(float64(sum/float32(n)+eps)))
 }
 
 // dot is Σ x·y in the order of doc.go.
@@ -158,16 +158,17 @@ func rmsNormBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		} else {
 			clear(dx)
 		}
-		addNormGradient(m, dx, g, m.Load(a.DOut, dt, t*D, D), m.Load(a.X, dt, t*D, D), w, rstd[t])
+		x := m.Load(a.X, dt, t*D, D)
+		m.vec.scale(g, m.Load(a.DOut, dt, t*D, D), w, 1)
+		addNormGradient(dx, g, x, rstd[t], dot(m, g, x))
 		m.Store(a.DX, dt, t*D, dx)
 		m.Reset(at)
 	}
 }
 
-// addNormGradient adds the gradient of x·r·w with respect to x to dx, by way of g = dout·w, which may be dout.
-func addNormGradient(m *Memory, dx, g, dout, x, w []float32, r float32) {
-	m.vec.scale(g, dout, w, 1)
-	c := -float32(float32(r*r)*r) * (dot(m, g, x) / float32(len(x)))
+// addNormGradient adds the gradient of x·r·w with respect to x to dx, where g is dout·w and sum Σ g·x.
+func addNormGradient(dx, g, x []float32, r, sum float32) {
+	c := -float32(float32(r*r)*r) * (sum / float32(len(dx)))
 	g, x = g[:len(dx)], x[:len(dx)]
 	for i := range dx {
 		dx[i] += float32(g[i]*r) + float32(x[i]*c)
