@@ -41,7 +41,11 @@ func tinyWeights(dev kernels.Device, d kernels.DType) (*model.Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w, model.Random(dev, w, 7)
+	x, err := kernels.NewTransfer(dev)
+	if err != nil {
+		return nil, err
+	}
+	return w, model.Random(x, w, 7)
 }
 
 func TestSamplerLogProbsEqualTrainers(t *testing.T) {

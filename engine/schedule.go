@@ -2,6 +2,7 @@ package engine
 
 import (
 	"hash/maphash"
+	"math"
 	"slices"
 
 	"tandem/kernels"
@@ -361,10 +362,10 @@ func (s *seq) params() kernels.SampleParams {
 	if p.TopP == 0 {
 		sp.TopP = 1
 	}
-	if p.Temperature == 0 {
+	if inv := 1 / p.Temperature; math.IsInf(float64(inv), 1) {
 		sp.Greedy = 1
 	} else {
-		sp.InvT = 1 / p.Temperature
+		sp.InvT = inv
 	}
 	return sp
 }

@@ -8,11 +8,7 @@ import (
 
 // Random draws the weights of a new model: norms are 1, matrices normal with standard deviation c.InitRange (rounded to
 // the weights' type). Element i of a parameter depends on the seed, the parameter's place in the table and i alone.
-func Random(dev kernels.Device, w *Weights, seed uint64) error {
-	x, err := kernels.NewTransfer(dev)
-	if err != nil {
-		return err
-	}
+func Random(x *kernels.Transfer, w *Weights, seed uint64) error {
 	const piece = 1 << 16
 	buf := make([]float32, piece)
 	for nth, p := range Params(w.Config) {

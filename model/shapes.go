@@ -35,7 +35,7 @@ func Shape(name string) (Config, error) {
 	case "tiny":
 		c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.MLP, c.Tied = 128, 4, 4, 2, 32, 384, true
 		c.Vocab, c.Live = 28, 28
-		c.RopeTheta, c.MaxPositions = 1e4, 1024
+		c.RopeTheta, c.MaxPositions, c.InitRange = 1e4, 1024, 0.06
 		c.EOS, c.BOS, c.Pad = nil, -1, -1
 	default:
 		return Config{}, fmt.Errorf("model shape %q is not known, want one of %s", name, ShapeNames)

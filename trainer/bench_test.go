@@ -25,7 +25,7 @@ func BenchmarkUpdate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := model.Random(dev, w, 1); err != nil {
+	if err := model.Random(transfer(b, dev), w, 1); err != nil {
 		b.Fatal(err)
 	}
 	l, err := newLearner(dev, w, r)

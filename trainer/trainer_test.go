@@ -61,6 +61,15 @@ func testRecipe() Recipe {
 	return r
 }
 
+func transfer(t testing.TB, dev kernels.Device) *kernels.Transfer {
+	t.Helper()
+	x, err := kernels.NewTransfer(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
 func newTestTrainer(t testing.TB, r Recipe, dir *run.Dir) *Trainer {
 	t.Helper()
 	if err := r.Check(); err != nil {
@@ -78,7 +87,7 @@ func newTestTrainer(t testing.TB, r Recipe, dir *run.Dir) *Trainer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := model.Random(dev, w, r.Seed); err != nil {
+	if err := model.Random(transfer(t, dev), w, r.Seed); err != nil {
 		t.Fatal(err)
 	}
 	tr, err := New(dev, w, successor{8}.task(), r, dir, nil)

@@ -27,6 +27,9 @@ func newInitModelCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := hasRoom(c, d, 1); err != nil {
+				return fmt.Errorf("make %s: %w", args[0], err)
+			}
 			dev, err := device.Open("cpu", 0)
 			if err != nil {
 				return err
@@ -36,15 +39,15 @@ func newInitModelCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := model.Random(dev, w, seed); err != nil {
-				return err
-			}
-			win, err := kernels.NewTransfer(dev)
+			x, err := kernels.NewTransfer(dev)
 			if err != nil {
 				return err
 			}
+			if err := model.Random(x, w, seed); err != nil {
+				return err
+			}
 			card := model.Card{From: tokenizerDir, Facts: [][2]string{{"weights", fmt.Sprintf("random, shape %s, seed %d", args[0], seed)}}}
-			if err := w.Save(win, args[1], card); err != nil {
+			if err := w.Save(x, args[1], card); err != nil {
 				return err
 			}
 			fmt.Printf("%s: %d parameters, %v\n", args[1], model.Count(c), d)

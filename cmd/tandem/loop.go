@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"tandem/kernels"
+	"tandem/kernels/device"
+	"tandem/model"
 	"tandem/trainer"
 	"tandem/trainer/run"
 )
@@ -20,8 +22,10 @@ type loop struct {
 	setup      *setup
 	expectRise float64
 
+	dev     kernels.Device
 	t       *trainer.Trainer
-	bar     *progress
+	bar     *progress                     // nil between stages
+	stage   string                        // the last one announced
 	rewards []float64                     // of the steps on rollouts
 	evals   map[int][2]trainer.Evaluation // by steps done: greedy, sampled
 }
@@ -32,26 +36,56 @@ const (
 	shownReplies    = 3
 )
 
-func (l *loop) run(ctx context.Context, dev kernels.Device, resume bool) (err error) {
-	l.t, err = trainer.New(dev, l.setup.weights, l.setup.task, l.recipe, l.dir, nil)
-	if err != nil {
+// begin takes the device and the memory, and goes back to where the run stands.
+func (l *loop) begin(o *trainOptions) (err error) {
+	if l.dev, err = device.Open(o.device, o.workers); err != nil {
 		return err
 	}
-	defer l.t.Close()
+	if l.setup, err = openSetup(l.dev, l.recipe, l.dir.Path()); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %s on %s, %d parameters, run directory %s\n",
+		l.recipe.Name, l.setup.source, l.dev.Name(), model.Count(l.setup.weights.Config), l.dir.Path())
+	if l.t, err = trainer.New(l.dev, l.setup.weights, l.setup.task, l.recipe, l.dir, l.within); err != nil {
+		return err
+	}
 	l.evals = make(map[int][2]trainer.Evaluation)
-	if resume {
-		if err := l.resume(); err != nil {
-			return err
-		}
+	if o.resume {
+		return l.resume()
 	}
-	finished := l.t.Done() == l.recipe.Steps()
-	if finished && resume {
-		fmt.Printf("all %d steps of the run are done\n", l.recipe.Steps())
+	return nil
+}
+
+// close gives back what begin took.
+func (l *loop) close() {
+	if l.t != nil {
+		l.t.Close()
 	}
+	if l.setup != nil {
+		l.setup.tok.Close()
+	}
+	if l.dev != nil {
+		l.dev.Close()
+	}
+}
+
+// within shows how far a step or an evaluation is.
+func (l *loop) within(p trainer.Progress) {
+	switch {
+	case l.bar == nil:
+	case p.Phase == "evaluation":
+		l.bar.set(p.Done)
+	default:
+		l.bar.part(p.Phase, p.Done, p.Total)
+	}
+}
+
+// run trains from where the run stands to its end.
+func (l *loop) run(ctx context.Context) error {
 	if err := l.steps(ctx); err != nil {
 		return l.stopped(ctx, err)
 	}
-	if err := l.setup.export(dev, filepath.Join(l.dir.Path(), "model"), l.facts()); err != nil {
+	if err := l.setup.export(filepath.Join(l.dir.Path(), "model"), l.facts()); err != nil {
 		return err
 	}
 	return l.summary()
@@ -63,12 +97,13 @@ func (l *loop) resume() error {
 		return err
 	}
 	done := l.t.Done()
+	if done == l.recipe.Steps() {
+		fmt.Printf("all %d steps of the run are done\n", done)
+	} else {
+		fmt.Printf("resuming after step %d of %d\n", done, l.recipe.Steps())
+	}
 	if err := l.dir.Rewind(evaluationsFile, done+1); err != nil {
 		return err
-	}
-	fmt.Printf("resuming after step %d of %d\n", done, l.recipe.Steps())
-	if done == 0 {
-		return nil
 	}
 	err := l.dir.ReadLines(metricsFile, func(line []byte) error {
 		var m trainer.Metrics
@@ -81,10 +116,7 @@ func (l *loop) resume() error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(l.dir.Path(), evaluationsFile)); err != nil {
-		return nil
-	}
-	return l.dir.ReadLines(evaluationsFile, func(line []byte) error {
+	err = l.dir.ReadLines(evaluationsFile, func(line []byte) error {
 		var ev trainer.Evaluation
 		err := json.Unmarshal(line, &ev)
 		if err == nil {
@@ -92,6 +124,11 @@ func (l *loop) resume() error {
 		}
 		return err
 	})
+	if pair := l.evals[done]; err != nil || pair[0].Problems > 0 && pair[1].Problems > 0 {
+		return err
+	}
+	delete(l.evals, done) // there is none, or the process ended between the two
+	return l.dir.Rewind(evaluationsFile, done)
 }
 
 func (l *loop) remember(ev trainer.Evaluation) {
@@ -115,11 +152,7 @@ func (l *loop) steps(ctx context.Context) error {
 		if n >= warm {
 			n, of, name = n-warm, l.recipe.Train.Steps, "GRPO"
 		}
-		if l.bar == nil || l.bar.name != name {
-			l.endBar()
-			fmt.Printf("\n%s, %d steps\n", name, of)
-			l.bar = newProgress(os.Stderr, name, of, "steps")
-		}
+		l.announce(name, n, of)
 		m, err := l.t.Step(ctx)
 		if err != nil {
 			return err
@@ -131,9 +164,22 @@ func (l *loop) steps(ctx context.Context) error {
 	return l.evaluate(ctx)
 }
 
+// announce begins a stage, or goes on with it after an evaluation.
+func (l *loop) announce(name string, n, of int) {
+	if l.stage != name {
+		l.endBar()
+		l.stage = name
+		fmt.Printf("\n%s, %d steps\n", name, of)
+	}
+	if l.bar == nil {
+		l.bar = newProgress(os.Stderr, name, n, of, "steps")
+	}
+}
+
 func (l *loop) endBar() {
 	if l.bar != nil {
 		l.bar.done()
+		l.bar = nil
 	}
 }
 
@@ -175,9 +221,15 @@ func (l *loop) evaluate(ctx context.Context) error {
 		return nil
 	}
 	l.endBar()
+	problems := min(e.Problems, len(l.setup.task.HeldOut))
 	for _, greedy := range []bool{true, false} {
-		begun := time.Now()
+		begun, samples := time.Now(), e.Samples
+		if greedy {
+			samples = 1
+		}
+		l.bar = newProgress(os.Stderr, "evaluation", 0, problems*samples, "replies")
 		ev, err := l.t.Evaluate(ctx, greedy, shownReplies)
+		l.endBar()
 		if err != nil {
 			return err
 		}
@@ -192,7 +244,6 @@ func (l *loop) evaluate(ctx context.Context) error {
 		fmt.Printf("held out, %d problems, %s: accuracy %.3f, reward %.3f, length %.1f (%.1f s)\n",
 			ev.Problems, how, ev.Accuracy, ev.Reward, ev.Length, time.Since(begun).Seconds())
 	}
-	l.bar = nil
 	return nil
 }
 
@@ -206,7 +257,7 @@ func (l *loop) stopped(ctx context.Context, cause error) error {
 		return fmt.Errorf("interrupted, and the state could not be saved: %w", err)
 	}
 	fmt.Printf("\nstopped after step %d of %d; go on with: tandem train --resume --run %s\n", l.t.Done(), l.recipe.Steps(), l.dir.Path())
-	return exitCode(130)
+	return exitCode(interrupted)
 }
 
 // facts are about the run, for the model's README.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"tandem/engine"
 	"tandem/kernels"
 	"tandem/kernels/device"
 	"tandem/model"
@@ -68,6 +69,9 @@ func (f *modelFlags) open() (*openModel, error) {
 	if f.dir == "" {
 		return nil, errors.New("--model is missing: the Hugging Face directory of a model")
 	}
+	if f.context < 2 {
+		return nil, fmt.Errorf("--context is %d, want at least 2", f.context)
+	}
 	d, err := parseDType(f.dtype)
 	if err != nil {
 		return nil, err
@@ -75,6 +79,9 @@ func (f *modelFlags) open() (*openModel, error) {
 	c, err := model.ReadConfig(f.dir)
 	if err != nil {
 		return nil, err
+	}
+	if err := hasRoom(c, d, min(f.context, c.Context())); err != nil {
+		return nil, fmt.Errorf("load %s: %w", f.dir, err)
 	}
 	tok, err := loadTokenizer(f.dir)
 	if err != nil {
@@ -88,24 +95,66 @@ func (f *modelFlags) open() (*openModel, error) {
 		return nil, err
 	}
 	m := &openModel{dev: dev, tokenizer: tok, context: min(f.context, c.Context())}
-	if m.weights, err = loadWeights(dev, c, d, m.context, f.dir); err != nil {
+	x, err := kernels.NewTransfer(dev)
+	if err == nil {
+		m.weights, err = loadWeights(dev, x, c, d, m.context, f.dir)
+	}
+	if err != nil {
 		m.Close()
 		return nil, err
 	}
 	return m, nil
 }
 
+// hasRoom refuses weights that the machine has no memory for.
+func hasRoom(c model.Config, d kernels.DType, context int) error {
+	free, err := device.FreeMemory()
+	if need := model.WeightBytes(c, d, context); err == nil && need > free {
+		err = fmt.Errorf("the weights take %.1f GiB of memory, and %.1f GiB are free", float64(need)/(1<<30), float64(free)/(1<<30))
+	}
+	return err
+}
+
+// checkSequence holds tokens to what the model can take.
+func (m *openModel) checkSequence(tokens []int32) error {
+	if len(tokens) == 0 {
+		return errors.New("there are no tokens")
+	}
+	if len(tokens) > m.context {
+		return fmt.Errorf("%d tokens exceed the context of %d; --context raises it, to %d at most", len(tokens), m.context, m.weights.Config.Context())
+	}
+	for i, t := range tokens {
+		if t < 0 || int(t) >= m.weights.Config.Vocab {
+			return fmt.Errorf("token %d is %d, want 0 to %d", i, t, m.weights.Config.Vocab-1)
+		}
+	}
+	return nil
+}
+
+// checkParams says what is wrong with the flags of sampling.
+func checkParams(p engine.Params) error {
+	switch {
+	case p.MaxTokens < 1:
+		return fmt.Errorf("--max-tokens is %d, want at least 1", p.MaxTokens)
+	case !(p.Temperature >= 0) || p.Temperature > 1e9:
+		return fmt.Errorf("--temperature is %v, want 0 (greedy) or more", p.Temperature)
+	case !(p.TopP > 0 && p.TopP <= 1):
+		return fmt.Errorf("--top-p is %v, want more than 0, and 1 at most", p.TopP)
+	case p.TopK < 0:
+		return fmt.Errorf("--top-k is %d, want 0 (all) or more", p.TopK)
+	case !(p.MinP >= 0 && p.MinP <= 1):
+		return fmt.Errorf("--min-p is %v, want 0 to 1", p.MinP)
+	}
+	return nil
+}
+
 // loadWeights takes the arena and fills it from a directory.
-func loadWeights(dev kernels.Device, c model.Config, d kernels.DType, context int, dir string) (*model.Weights, error) {
+func loadWeights(dev kernels.Device, x *kernels.Transfer, c model.Config, d kernels.DType, context int, dir string) (*model.Weights, error) {
 	w, err := model.NewWeights(dev, c, d, context)
 	if err != nil {
 		return nil, err
 	}
-	win, err := kernels.NewTransfer(dev)
-	if err != nil {
-		return nil, err
-	}
-	notes, err := w.Load(win, dir)
+	notes, err := w.Load(x, dir)
 	for _, n := range notes {
 		fmt.Fprintln(os.Stderr, "tandem: note:", n)
 	}
