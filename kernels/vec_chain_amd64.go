@@ -22,17 +22,16 @@ func chain[T uint16 | float32](l loops, acc []float32, ldc int, a []T, lda int, 
 	if l == f32AVX512 || l == bf16AVX512 {
 		block /= 2 // 32 columns as float32 take as much room
 	}
-	for n := 0; K > 0; K -= n {
-		n = min(block, K)
+	for k, n := 0, 0; k < K; k += n {
+		n = min(block, K-k)
 		if n > 1 {
 			n &^= 1 // an odd last k of BF16 comes alone and meets a zero
 		}
 		for m := 0; m < M; m += chainRows {
-			d := c
-			d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
+			d := c.rows(m)
+			d.a, d.b = unsafe.Add(d.a, k*size), unsafe.Add(c.b, k*c.ldb)
 			d.block(min(chainRows, M-m), N, n)
 		}
-		c.a, c.b = unsafe.Add(c.a, n*size), unsafe.Add(c.b, n*c.ldb)
 	}
 }
 
@@ -113,7 +112,7 @@ func heights(M, tall int) (n, h1, h2 int) {
 	return n, h1, h2
 }
 
-// rows is c from row m on.
+// rows is c from row m on, which there must be: a pointer past the end is none, to the collector and to -race.
 func (c *chainArgs) rows(m int) chainArgs {
 	d := *c
 	d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
@@ -123,25 +122,27 @@ func (c *chainArgs) rows(m int) chainArgs {
 // direct reads b where it is; the fewer rows, the more columns does a tile have.
 func (c *chainArgs) direct(M, N, K int) {
 	talls, h1, h2 := heights(M, 6)
-	d := *c
-	for range talls {
+	for i := range talls {
+		d := c.rows(6 * i)
 		d.across(6, 1, N, K)
-		d = d.rows(6)
 	}
+	m := 6 * talls
 	for _, h := range [2]int{h1, h2} {
-		switch {
-		case h > 3:
-			d.across(h, 1, N, K)
-		case h > 0:
-			if h > 1 {
-				d.across(2, 2, N, K)
-			}
-			if h != 2 {
-				e := d.rows(h - 1)
-				e.across(1, 4, N, K)
-			}
+		if h == 0 {
+			continue
 		}
-		d = d.rows(h)
+		d := c.rows(m)
+		if m += h; h > 3 {
+			d.across(h, 1, N, K)
+			continue
+		}
+		if h > 1 {
+			d.across(2, 2, N, K)
+		}
+		if h != 2 {
+			e := d.rows(h - 1)
+			e.across(1, 4, N, K)
+		}
 	}
 }
 
