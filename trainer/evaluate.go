@@ -22,15 +22,16 @@ type Evaluation struct {
 
 // Rendered is an episode as text.
 type Rendered struct {
-	Step   int     `json:"step"`
-	ID     int     `json:"problem"`
-	Prompt string  `json:"prompt"`
-	Reply  string  `json:"reply"` // what came after the prompt, tool replies included
-	Answer string  `json:"answer"`
-	Reward float32 `json:"reward"`
-	Reason string  `json:"reason"`
-	Stop   string  `json:"stop"`
-	Tokens int     `json:"tokens"` // sampled
+	Step    int     `json:"step"`
+	ID      int     `json:"id"` // of the problem
+	Problem string  `json:"problem"`
+	Prompt  string  `json:"prompt"` // the problem in its template
+	Reply   string  `json:"reply"`  // what came after the prompt, tool replies included
+	Answer  string  `json:"answer"`
+	Reward  float32 `json:"reward"`
+	Reason  string  `json:"reason"`
+	Stop    string  `json:"stop"`
+	Tokens  int     `json:"tokens"` // sampled
 }
 
 // Evaluate scores the first held-out problems with the weights as they are: by samples of the training distribution, or
@@ -75,7 +76,7 @@ func (t *Trainer) Evaluate(ctx context.Context, greedy bool, shown int) (Evaluat
 func (t *Trainer) render(p env.Problem, r *Rollout) Rendered {
 	prompt := r.Spans[0][0]
 	return Rendered{
-		Step: t.step, ID: p.ID, Prompt: t.task.Text(r.Tokens[:prompt]), Reply: t.task.Text(r.Tokens[prompt:]), Answer: p.Answer,
+		Step: t.step, ID: p.ID, Problem: p.Text, Prompt: t.task.Text(r.Tokens[:prompt]), Reply: t.task.Text(r.Tokens[prompt:]), Answer: p.Answer,
 		Reward: r.Reward, Reason: r.Reason, Stop: r.Stop, Tokens: r.Sampled(),
 	}
 }
