@@ -46,7 +46,7 @@ func TestChatControlTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := controlIDs(tok, harmless)
-		for range 300 {
+		for range 100 {
 			messages, o := build(func() string { return "y" + randomText(r) + "y" })
 			ids, err := tok.EncodeChat(messages, o)
 			if err != nil {
@@ -69,7 +69,7 @@ func TestChatControlTokens(t *testing.T) {
 func TestGuard(t *testing.T) {
 	tok := openTokenizer(t, "testdata/tiny")
 	r := fresh(t)
-	for range 3000 {
+	for range 1000 {
 		text := randomText(r)
 		guarded := tok.guard(text)
 		if _, a := tok.added.find(guarded); a != nil {

@@ -47,7 +47,7 @@ func eachDirectory(t *testing.T, test func(t *testing.T, tok *Tokenizer, name st
 	}
 }
 
-// golden reads rows that testdata/gen_golden.py wrote.
+// golden reads rows that testdata/gen_golden.py wrote, after the one that says when and with what.
 func golden[Row any](tb testing.TB, name string) []Row {
 	tb.Helper()
 	f, err := os.Open(filepath.Join("testdata", name+".jsonl.gz"))
@@ -72,7 +72,7 @@ func golden[Row any](tb testing.TB, name string) []Row {
 	if lines.Err() != nil || len(rows) == 0 {
 		tb.Fatalf("%s: %d rows, %v", name, len(rows), lines.Err())
 	}
-	return rows
+	return rows[1:]
 }
 
 type chatRow struct {

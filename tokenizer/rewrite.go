@@ -163,7 +163,7 @@ var changing = []string{"add", "append", "clear", "discard", "extend", "insert",
 
 // Filters and methods without arguments for which a filter stands in.
 var (
-	filters = map[string]string{"tojson": callToJSON, "trim": callStrip}
+	filters = map[string]string{"tojson": callToJSON, "trim": callStrip, "string": callPrint}
 	methods = map[string]string{"items": "items", "strip": callStrip, "lstrip": callLStrip, "rstrip": callRStrip}
 )
 

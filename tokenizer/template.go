@@ -19,7 +19,8 @@ const maxTemplate = 1 << 18
 //
 //   - "-" strips blanks across other tags, and "{%+", "+%}", "}}" inside an expression and most string escapes are not
 //     known: the lexer here strips, and all text goes in as string expressions;
-//   - tojson writes 1.0 as 1, escapes U+2028 and sorts keys if indented; printing shows None as nothing: both are ours (python.go);
+//   - tojson and printing write 1.0 as 1, tojson escapes U+2028 and sorts keys if indented, None prints as nothing: both, and the
+//     filter string, are ours (python.go);
 //   - x.items() finds a key "items" first, which every JSON schema of a list has: it becomes x|items;
 //   - strip, lstrip, rstrip and trim know few of the characters that are blank in Python: they are ours;
 //   - a variable set in a loop keeps its value in the next round: it is set back at the start of each;

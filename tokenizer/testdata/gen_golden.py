@@ -2,7 +2,7 @@
 
 2026-11-29, in a virtual environment with transformers==5.24.0 (tokenizers 0.23.3, jinja2 3.1.6):
     python gen_golden.py QWEN3_DIRECTORY
-where the directory holds Qwen3's tokenizer.json and tokenizer_config.json. Outputs, all gzipped JSON lines:
+where the directory holds Qwen3's tokenizer.json and tokenizer_config.json. Outputs, all gzipped JSON lines after one that says when and with what:
     chat_qwen3.jsonl.gz, chat_tiny.jsonl.gz    conversations and what apply_chat_template renders, or that it fails
     ids_qwen3.jsonl.gz, ids_tiny.jsonl.gz      texts, their ids, their ids as plain text, and the text of the ids
     jinja.jsonl.gz                             small templates with variables and what they render
@@ -15,10 +15,13 @@ import os
 import random
 import sys
 
+import jinja2
 import tokenizers
+import transformers
 from transformers import AutoTokenizer
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
+MADE = f"2026-11-29, transformers {transformers.__version__}, tokenizers {tokenizers.__version__}, jinja2 {jinja2.__version__}"
 HERE = os.path.dirname(os.path.abspath(__file__))
 R = random.Random(3)
 
@@ -181,7 +184,7 @@ SNIPPETS = [
     "{% for i in l if i > 1 %}{{ i }}{% endfor %}", "{{ range(3) | list }}{% for i in range(1, 7, 2) %}{{ i }}{% endfor %}", "{{ d.k }}{{ d['k'] }}{{ d.get('nope', 'dflt') }}{{ d.nope }}", "{{ messages[0].content }}{{ messages[0]['role'] }}",
     "{{ raise_exception('told so') }}", "{% if y %}a{% elif t %}b{% else %}c{% endif %}", "{%- generation %}g{{ x }}{% endgeneration %}", "{{ big }}{{ big | tojson }}", "{{ d.schema.items() | list | length }}",
     "{{ l | sum }}", "{{ l | first }}{{ l | last }}", "{{ 'a b c' | replace(' ', '_') }}{{ 'aXb'.replace('X', '-') }}", "{{ messages | selectattr('role', 'equalto', 'user') | list | length }}", "{{ messages | map(attribute='role') | join(',') }}",
-    "\u00fc {{ x }} 😀", "{{ '😀' | length }}", "{{ range(100001) | length }}", "{% set l2 = l %}{% set _ = l2.append(4) %}", "{{ 5 }}{{ 5.0 }}{{ 0.1 }}{{ 1e5 }}{{ 12_000 }}", "{{ d.f }}{{ d.n }}",
+    "\u00fc {{ x }} 😀", "{{ '😀' | length }}", "{{ range(100001) | length }}", "{% set l2 = l %}{% set _ = l2.append(4) %}", "{{ 5 }}{{ 5.0 }}{{ 0.1 }}{{ 1e5 }}{{ 12_000 }}", "{{ d.f }}{{ d.n }}", "{{ 2.0 | string }}{{ none | string }}{{ l | string }}{{ x | string }}",
     "{% if t %}\n\n  x\n\n{% endif %}\n\ny", "\n\n{% if t %}z{% endif %}", "   {% if t %}z{% endif %}\n", "{% if t %}{% endif %}  {% if t %}q{% endif %}", "{{ x }}\n{{ x }}\n", "{% if t -%}\n\n a {%- endif %} \n b",
     "{{ strftime_now('%%') }}", "{{ strftime_now('%Y') | length }}", "{{ dict(a=1, b=2) }}", "{{ [1, 'two', 3.0, none, true] }}", "{{ ['it\\'s', 'q\"', 'new\\nline'] }}", "{{ s.split('\\n') }}", "{{ bos }}{{ y }}|",
 ]
@@ -207,7 +210,7 @@ def snippets():
 
 def write(name, rows):
     with open(os.path.join(HERE, name + ".jsonl.gz"), "wb") as f, gzip.GzipFile(fileobj=f, mode="wb", mtime=0) as z:
-        for r in rows:
+        for r in [{"made": MADE}] + rows:
             z.write((json.dumps(r, ensure_ascii=False) + "\n").encode())
     print(name, len(rows), "rows,", sum("error" in r for r in rows), "errors")
 
