@@ -102,6 +102,9 @@ func gradeReport(cmd *cobra.Command, f *gradeFlags, paths []string) error {
 	return nil
 }
 
+// maxBadRows is how many bad rows are named; the others are only counted.
+const maxBadRows = 100
+
 func gradeFile(cmd *cobra.Command, f *gradeFlags) error {
 	if f.in == "" {
 		return errors.New("grade: name the rows with --in FILE, or --in - for standard input")
@@ -120,11 +123,15 @@ func gradeFile(cmd *cobra.Command, f *gradeFlags) error {
 			return // from a pipe there is no telling how much is left
 		}
 		if bar == nil {
-			bar = newProgress(os.Stderr, "grade", int(total), "of the file")
+			bar = newProgress(os.Stderr, "grade", 0, int(total), "bytes")
 		}
 		bar.set(int(read))
 	}
+	bad := 0
 	f.options.BadRow = func(line int, err error) {
+		if bad++; bad > maxBadRows {
+			return
+		}
 		if bar != nil {
 			bar.clear()
 		}
@@ -136,6 +143,9 @@ func gradeFile(cmd *cobra.Command, f *gradeFlags) error {
 	}
 	if err := errors.Join(err, closeOut()); err != nil {
 		return err
+	}
+	if bad > maxBadRows {
+		fmt.Fprintf(cmd.ErrOrStderr(), "and %d more bad rows\n", bad-maxBadRows)
 	}
 	writeGradeSummary(cmd.ErrOrStderr(), s)
 	if s.Bad > 0 {

@@ -123,7 +123,11 @@ func (f *field) sqrt(a ball) ball {
 		return f.fail()
 	}
 	z := f.float().Sqrt(a.mid)
-	return f.rounded(z, max(a.err-exponent(z)+2, noError))
+	if a.err == noError && new(big.Float).SetPrec(2*f.prec).Mul(z, z).Cmp(a.mid) == 0 {
+		return ball{z, noError}
+	}
+	// Sqrt does not say whether it rounded
+	return f.rounded(z, max(a.err-exponent(z)+2, exponent(z)-int(f.prec)))
 }
 
 // widen adds an error to a.

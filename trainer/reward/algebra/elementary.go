@@ -141,8 +141,7 @@ func (f *field) sincos(x ball) (sin, cos ball) {
 	if exponent(x.mid) > 40 || x.err > -8 {
 		return f.fail(), f.fail()
 	}
-	halfPi := f.wide(piFloat)
-	halfPi = new(big.Float).SetPrec(maxPrec+guard).Quo(piFloat, big.NewFloat(2))
+	halfPi := new(big.Float).SetPrec(maxPrec+guard).Quo(piFloat, big.NewFloat(2))
 	k, r := reduceBy(f, x.mid, halfPi)
 	r2 := f.wide(r)
 	r2.Mul(r2, r)

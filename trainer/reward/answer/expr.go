@@ -17,7 +17,7 @@ func (p *parser) sum() *algebra.Expr {
 	}
 	defer func() { p.depth-- }()
 	var terms []*algebra.Expr
-	sign, ok := p.acceptAny("+", "-", `\pm`, `\mp`)
+	sign, _ := p.acceptAny("+", "-", `\pm`, `\mp`)
 	for p.err == nil {
 		t := p.product()
 		switch sign {
@@ -32,9 +32,11 @@ func (p *parser) sum() *algebra.Expr {
 		if len(terms) > MaxLength/4 {
 			return p.fail(errItems)
 		}
-		if sign, ok = p.acceptAny("+", "-", `\pm`, `\mp`); !ok {
+		next, ok := p.acceptAny("+", "-", `\pm`, `\mp`)
+		if !ok {
 			break
 		}
+		sign = next
 	}
 	if len(terms) == 1 {
 		return terms[0]

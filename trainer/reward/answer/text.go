@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"errors"
 	"strings"
 	"unicode"
 
@@ -263,5 +262,3 @@ func (p *parser) readLabel(s string) bool {
 
 // labelStops are words that make of a label a statement, which is not dropped.
 var labelStops = set("not", "or", "and", "if", "when", "where", "is", "are", "but", "for", "except", "unless", "either", "neither", "only", "least", "most", "than")
-
-var errWords = errors.New("it holds words that are neither a name nor a unit")

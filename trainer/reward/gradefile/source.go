@@ -90,7 +90,7 @@ func (l *lines) whole() ([]byte, error) {
 
 // parquetRows reads a Parquet file as JSON objects, fields in the order of its schema.
 type parquetRows struct {
-	r       *parquet.Reader
+	r       *parquet.GenericReader[any]
 	columns []string
 	row     int
 	total   int64
@@ -101,7 +101,7 @@ func parquetSource(f *os.File, size int64) (*parquetRows, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parquetRows{r: parquet.NewReader(file), total: file.NumRows()}
+	p := &parquetRows{r: parquet.NewGenericReader[any](file, file.Schema()), total: file.NumRows()}
 	for _, c := range file.Schema().Fields() {
 		p.columns = append(p.columns, c.Name())
 	}
@@ -112,9 +112,13 @@ func (p *parquetRows) progress() (int64, int64) { return int64(p.row), p.total }
 
 func (p *parquetRows) next() ([]byte, int, error) {
 	p.row++
-	values := make(map[string]any)
-	if err := p.r.Read(&values); err != nil {
+	one := make([]any, 1)
+	if n, err := p.r.Read(one); n == 0 {
 		return nil, p.row, err
+	}
+	values, ok := one[0].(map[string]any)
+	if !ok {
+		return nil, p.row, fmt.Errorf("row %d is a %T, want columns by name", p.row, one[0])
 	}
 	var r row
 	for _, c := range p.columns {
