@@ -61,10 +61,9 @@ func dots[T uint16 | float32](l loops, out []float32, ldo int, x []T, ldx int, w
 	case M >= panelMin && N >= panelCols:
 		a.panels(M, N, K/groupBytes)
 	default:
-		for cols := max(4, rowsBytes/K&^3); N > 0; N -= cols {
-			cols = min(cols, N)
-			a.rows(M, cols, K/groupBytes, nil, 0)
-			a = a.cols(cols)
+		cols := max(4, rowsBytes/K&^3)
+		for n := 0; n < N; n += cols {
+			a.cols(n).rows(M, min(cols, N-n), K/groupBytes, nil, 0)
 		}
 	}
 }
