@@ -86,7 +86,7 @@ func poison(n int) []float32 {
 
 func TestDotsTwins(t *testing.T) {
 	twins(t, func(t *testing.T, v *vec, r *rand.Rand) {
-		for range 400 {
+		for range 150 {
 			M, N, K := 1+r.IntN(9), 1+r.IntN(20), r.IntN(150)
 			if r.IntN(8) == 0 {
 				M, N, K = 1+r.IntN(140), 1+r.IntN(40), r.IntN(40)
@@ -114,7 +114,7 @@ func TestDotsTwins(t *testing.T) {
 
 func TestChainTwins(t *testing.T) {
 	twins(t, func(t *testing.T, v *vec, r *rand.Rand) {
-		for range 400 {
+		for range 150 {
 			M, N, K := 1+r.IntN(20), 1+r.IntN(80), r.IntN(70)
 			if r.IntN(8) == 0 {
 				M, N, K = 1+r.IntN(220), 1+r.IntN(40), r.IntN(40)
@@ -143,7 +143,7 @@ func TestChainTwins(t *testing.T) {
 
 func TestMapTwins(t *testing.T) {
 	twins(t, func(t *testing.T, v *vec, r *rand.Rand) {
-		for range 400 {
+		for range 150 {
 			n, mix := r.IntN(120), r.IntN(4)
 			what := fmt.Sprintf("n %d mix %d", n, mix)
 			in := func() []float32 { return wildF32(r, n, mix) }

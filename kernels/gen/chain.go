@@ -129,9 +129,12 @@ func (g *asm) chainPanelsAVX2(t elem) {
 	g.LEAQ(frame.Offset(63), packed)
 	g.ANDQ(I32(-64), packed)
 	tmp := g.GP64()
-	for name, slot := range map[string]Mem{"acc": accSlot, "b": bSlot, "a": aSlot, "panels": panelSlot} {
-		g.Load(g.Param(name), tmp)
-		g.MOVQ(tmp, slot)
+	for _, s := range []struct {
+		name string
+		slot Mem
+	}{{"acc", accSlot}, {"b", bSlot}, {"a", aSlot}, {"panels", panelSlot}} {
+		g.Load(g.Param(s.name), tmp)
+		g.MOVQ(tmp, s.slot)
 	}
 	if t == bf16 {
 		g.chainPackA(packed, bBytes, 6, chainBlock)

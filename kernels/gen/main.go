@@ -19,10 +19,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// files is what is generated: x is x_amd64.s and x_amd64.go.
+var files = map[string]func(*asm){"dots": dots, "chain": chain, "map": maps}
+
 func main() {
 	dir := flag.String("dir", ".", "folder of the generated files")
 	flag.Parse()
-	for stem, emit := range map[string]func(*asm){"dots": dots, "chain": chain, "map": maps} {
+	for stem, emit := range files {
 		if err := write(*dir, stem, emit); err != nil {
 			fmt.Fprintf(os.Stderr, "generate %s_amd64.s: %v\n", stem, err)
 			os.Exit(1)

@@ -275,3 +275,37 @@ func (g *asm) readAVX2() {
 	g.VZEROUPPER()
 	g.RET()
 }
+
+func (g *asm) fmaPeakAVX512() {
+	g.Function("fmaPeakAVX512")
+	g.SignatureExpr("func(n int)")
+	g.Doc("n times 24 independent FMAs of 16 lanes.")
+	n := g.param("n")
+	for i := range 26 {
+		g.VPXORD(z(i), z(i), z(i))
+	}
+	g.times(n, "fma", func() {
+		for i := range 24 {
+			g.VFMADD231PS(z(24), z(25), z(i))
+		}
+	})
+	g.VZEROUPPER()
+	g.RET()
+}
+
+func (g *asm) dotPeakAVX512() {
+	g.Function("dotPeakAVX512")
+	g.SignatureExpr("func(n int)")
+	g.Doc("n times 24 independent vdpbf16ps of 16 lanes.")
+	n := g.param("n")
+	for i := range 26 {
+		g.VPXORD(z(i), z(i), z(i))
+	}
+	g.times(n, "dot", func() {
+		for i := range 24 {
+			g.dpbf16(24, 25, i)
+		}
+	})
+	g.VZEROUPPER()
+	g.RET()
+}
