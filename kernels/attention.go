@@ -32,7 +32,11 @@ func Attention(q Queue, out, lse, qk, kv Tensor, b AttentionBatch, layer int, sc
 		d.want(lse, "lse", "T H", F32)
 	}
 	a.out, a.lse, a.qk = out.Ptr, lse.Ptr, qk.Ptr
-	launch(q, &attentionOp, blocks(int(a.rows.T), attentionRows)*int(a.pages.K), a)
+	a.block = attentionRows
+	if a.rows.T <= a.pages.S {
+		a.block = 1 // decoding: rows of different sequences share nothing
+	}
+	launch(q, &attentionOp, blocks(int(a.rows.T), int(a.block))*int(a.pages.K), a)
 }
 
 // attentionDims holds what forward and backward share.
@@ -53,7 +57,7 @@ func attentionDims(d *dims, out, qk, kv Tensor, b AttentionBatch, layer int, sca
 const (
 	// attentionTile keys lie between two rescalings. The bits depend on it.
 	attentionTile = 128
-	// attentionRows rows of the batch form an item with one key head, so that H/K·16 queries share a key in cache.
+	// attentionRows rows of the batch and one key head form an item, so that H/K·16 queries share a key in cache.
 	attentionRows = 16
 )
 
@@ -70,6 +74,8 @@ type attentionArgs struct {
 	qk    Ptr // (T, H+K, E)
 	rows  rowsArgs
 	pages pagesArgs
+	block int32 // rows of an item
+	_     int32
 }
 
 var attentionOp = Op{Name: "attention", Size: unsafe.Sizeof(attentionArgs{}), CPU: attentionGo}
@@ -78,11 +84,12 @@ func attentionGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*attentionArgs)(args)
 	T := int(a.rows.T)
 	pos, seq := m.I32(a.rows.pos, T), m.I32(a.rows.seq, T)
-	n := blocks(T, attentionRows)
+	block := int(a.block)
+	n := blocks(T, block)
 	for i := lo; i < hi; i++ {
 		// A head's blocks follow each other, so that its keys stay in cache; the last, longest ones come first.
-		k, t := i/n, (n-1-i%n)*attentionRows
-		for end := min(t+attentionRows, T); t < end; {
+		k, t := i/n, (n-1-i%n)*block
+		for end := min(t+block, T); t < end; {
 			R := 1
 			for t+R < end && seq[t+R] == seq[t] && pos[t+R] == pos[t]+int32(R) {
 				R++
@@ -186,7 +193,7 @@ type softmax struct {
 	probs  elems     // (queries, 128) of the tile, in the dtype; the memory of scores in F32
 	out    []float32 // (queries, E), not yet divided
 	sums   []float32 // (queries, 16)
-	tops   []float32 // (queries): largest score so far, times c
+	tops   []float32 // (queries): largest score so far
 	c      float32
 	E      int
 }
@@ -195,8 +202,8 @@ type softmax struct {
 func (o *softmax) add(m *Memory, i, n int) {
 	s := o.scores[i*attentionTile:][:n]
 	sums := (*[16]float32)(o.sums[i*16:])
-	if top := float32(largest(s) * o.c); top > o.tops[i] {
-		α := exp2(o.tops[i] - top)
+	if top := largest(o.tops[i], s); top > o.tops[i] {
+		α := exp2(float32(o.tops[i]*o.c) - float32(top*o.c))
 		o.tops[i] = top
 		for j := range sums {
 			sums[j] *= α
@@ -206,7 +213,7 @@ func (o *softmax) add(m *Memory, i, n int) {
 			out[e] *= α
 		}
 	}
-	m.vec.exp2Sum(s, s, o.c, -o.tops[i], sums)
+	m.vec.exp2Sum(s, s, o.c, -float32(o.tops[i]*o.c), sums)
 	if o.probs.bf16 != nil {
 		m.vec.pack(o.probs.bf16[i*attentionTile:][:n], s)
 	}
@@ -219,33 +226,30 @@ func (o *softmax) finish(i int) float32 {
 	for e := range out {
 		out[e] /= sum
 	}
-	return o.tops[i] + float32(math.Log2(float64(sum)))
+	return float32(o.tops[i]*o.c) + float32(math.Log2(float64(sum)))
 }
 
-// largest is the maximum of s, which has at least one element; NaN are passed over (they stay in the sums).
-func largest(s []float32) float32 {
-	var m [4]float32 // four, so that a comparison need not wait for the one before
-	for i := range m {
-		m[i] = float32(math.Inf(-1))
-	}
+// largest is the maximum of top and s; NaN are passed over (they stay in the sums). That the largest score so far comes
+// in makes the branches predictable.
+func largest(top float32, s []float32) float32 {
 	for ; len(s) >= 4; s = s[4:] {
-		if s[0] > m[0] {
-			m[0] = s[0]
+		if s[0] > top {
+			top = s[0]
 		}
-		if s[1] > m[1] {
-			m[1] = s[1]
+		if s[1] > top {
+			top = s[1]
 		}
-		if s[2] > m[2] {
-			m[2] = s[2]
+		if s[2] > top {
+			top = s[2]
 		}
-		if s[3] > m[3] {
-			m[3] = s[3]
+		if s[3] > top {
+			top = s[3]
 		}
 	}
 	for _, x := range s {
-		if x > m[0] {
-			m[0] = x
+		if x > top {
+			top = x
 		}
 	}
-	return max(m[0], m[1], m[2], m[3])
+	return top
 }

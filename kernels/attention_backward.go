@@ -66,7 +66,8 @@ func attentionDeltaGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	}
 }
 
-// attentionBackwardGo computes items of one sequence and one key head.
+// attentionBackwardGo computes items of one sequence and one key head. A worker needs 8·n·E bytes for the gradients of
+// the keys and values of n rows, and nothing that grows with n².
 func attentionBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*attentionBackwardArgs)(args)
 	S, K, E, dtype := int(a.pages.S), int(a.pages.K), int(a.pages.E), DType(a.pages.dtype)
