@@ -60,6 +60,11 @@ func TestCompare(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("got verdict %d by %s, want %d", got, rule, tt.want)
 			}
+			again := NewBudget(20_000_000)
+			Compare(tt.a, tt.b, again)
+			if again.Left() != b.Left() {
+				t.Errorf("%d steps left, then %d", b.Left(), again.Left())
+			}
 			if back, _ := Compare(tt.b, tt.a, NewBudget(20_000_000)); back != got {
 				t.Errorf("the other way round the verdict is %d, not %d", back, got)
 			}

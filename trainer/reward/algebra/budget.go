@@ -24,6 +24,9 @@ func (b *Budget) Spend(steps int) bool {
 	return true
 }
 
+// exhaust spends all of it: what was asked for is beyond every budget.
+func (b *Budget) exhaust() { b.left = -1 }
+
 // Spent reports whether the budget has run out.
 func (b *Budget) Spent() bool { return b.left < 0 }
 

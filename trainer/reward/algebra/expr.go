@@ -35,7 +35,7 @@ func Var(name string) *Expr            { return &Expr{Op: Sym, Name: name} }
 func Const(op Op) *Expr                { return &Expr{Op: op} }
 func Apply(f string, a ...*Expr) *Expr { return &Expr{Op: Call, Name: f, Args: a} }
 
-// Sum, Product, Power, Quotient, Negate and NthRoot build the arithmetic nodes.
+// Sum, Product, Power, Quotient, NthRoot and Difference build the arithmetic nodes.
 func Sum(a ...*Expr) *Expr        { return &Expr{Op: Add, Args: a} }
 func Product(a ...*Expr) *Expr    { return &Expr{Op: Mul, Args: a} }
 func Power(a, b *Expr) *Expr      { return &Expr{Op: Pow, Args: []*Expr{a, b}} }

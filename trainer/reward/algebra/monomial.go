@@ -119,7 +119,7 @@ func (r *ring) reduce(f factor, c *big.Rat) (factor, *big.Rat) {
 	g := gcd(f.num, f.den)
 	f.num, f.den = f.num/g, f.den/g
 	if f.num > maxExponent || f.num < -maxExponent || f.den > maxExponent {
-		r.budget.Spend(r.budget.left + 1)
+		r.budget.exhaust()
 		return factor{id: f.id, num: 0, den: 1}, c
 	}
 	a := r.atoms[f.id]
@@ -139,7 +139,7 @@ func (r *ring) reduce(f factor, c *big.Rat) (factor, *big.Rat) {
 		if whole != 0 {
 			p, ok := powRat(new(big.Rat).SetInt(a.n), big.NewRat(whole, 1), r.budget)
 			if !ok {
-				r.budget.Spend(r.budget.left + 1)
+				r.budget.exhaust()
 				return f, c
 			}
 			c = scaled(c, p)

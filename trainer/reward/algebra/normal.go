@@ -30,21 +30,21 @@ func (r *ring) normal(e *Expr) fraction {
 
 func (r *ring) form(e *Expr) fraction {
 	if !r.budget.Spend(400) {
-		return whole(poly{})
+		return whole(nil)
 	}
 	switch e.Op {
 	case Num:
 		return whole(constant(e.Value))
 	case Sym:
-		return whole(r.term(factor{r.atom("v"+e.Name, atom{kind: symbol, name: e.Name}), 1, 1}))
+		return whole(r.atomPower(factor{r.atom("v"+e.Name, atom{kind: symbol, name: e.Name}), 1, 1}))
 	case Pi:
-		return whole(r.term(factor{r.atom("pi", atom{kind: piAtom}), 1, 1}))
+		return whole(r.atomPower(factor{r.atom("pi", atom{kind: piAtom}), 1, 1}))
 	case E:
-		return whole(r.term(factor{r.atom("e", atom{kind: eAtom}), 1, 1}))
+		return whole(r.atomPower(factor{r.atom("e", atom{kind: eAtom}), 1, 1}))
 	case I:
-		return whole(r.term(factor{r.atom("i", atom{kind: imagUnit}), 1, 1}))
+		return whole(r.atomPower(factor{r.atom("i", atom{kind: imagUnit}), 1, 1}))
 	case Add:
-		sum := whole(poly{})
+		sum := whole(nil)
 		for _, a := range e.Args {
 			sum = r.addFraction(sum, r.normal(a))
 		}
@@ -102,7 +102,7 @@ func (r *ring) normalPower(e *Expr) fraction {
 	base := r.normal(e.Args[0])
 	if q.Sign() == 0 {
 		if len(base.num) == 0 {
-			return fraction{poly{}, poly{}} // 0^0
+			return fraction{nil, nil} // 0^0
 		}
 		return whole(constant(big.NewRat(1, 1)))
 	}
@@ -128,8 +128,8 @@ func (r *ring) normalPower(e *Expr) fraction {
 // tooLarge reports whether the n-th power of f has coefficients beyond maxBits.
 func (r *ring) tooLarge(f fraction, n int64) bool {
 	for _, p := range []poly{f.num, f.den} {
-		for _, c := range p {
-			if int64(ratBits(c)-1)*n > maxBits && ratBits(c) > 2 {
+		for _, t := range p {
+			if int64(ratBits(t.c)-1)*n > maxBits && ratBits(t.c) > 2 {
 				return true
 			}
 		}
@@ -139,20 +139,20 @@ func (r *ring) tooLarge(f fraction, n int64) bool {
 
 // powerOf is p^n; a single term is raised factor by factor.
 func (r *ring) powerOf(p poly, n int64) poly {
-	m, c, ok := p.single()
-	if !ok || n == 1 {
+	if len(p) != 1 || n == 1 {
 		return r.power(p, n)
 	}
+	m, c := p[0].m, p[0].c
 	v, ok := powRat(c, big.NewRat(n, 1), r.budget)
 	if !ok {
-		r.budget.Spend(r.budget.left + 1)
+		r.budget.exhaust()
 		return p
 	}
 	out := constant(v)
 	for i := range m.len() {
 		f := m.at(i)
 		f.num *= n
-		out = r.mul(out, r.term(f))
+		out = r.mul(out, r.atomPower(f))
 	}
 	return out
 }
@@ -177,10 +177,10 @@ func (r *ring) root(f fraction, q *big.Rat) (fraction, bool) {
 
 // rootOfTerm is p^(k/n).
 func (r *ring) rootOfTerm(p poly, k, n int64) (poly, bool) {
-	m, c, ok := p.single()
-	if !ok {
+	if len(p) != 1 {
 		return nil, false
 	}
+	m, c := p[0].m, p[0].c
 	out := constant(big.NewRat(1, 1))
 	if c.Sign() < 0 {
 		switch {
@@ -188,7 +188,7 @@ func (r *ring) rootOfTerm(p poly, k, n int64) (poly, bool) {
 			out = constant(big.NewRat(-1, 1))
 		case n%2 == 1:
 		case n == 2:
-			out = r.powerOf(r.term(factor{r.atom("i", atom{kind: imagUnit}), 1, 1}), ((k%4)+4)%4)
+			out = r.powerOf(r.atomPower(factor{r.atom("i", atom{kind: imagUnit}), 1, 1}), ((k%4)+4)%4)
 		default:
 			return nil, false
 		}
@@ -199,7 +199,7 @@ func (r *ring) rootOfTerm(p poly, k, n int64) (poly, bool) {
 		case imagUnit, symbol, kernel:
 			return nil, false
 		}
-		out = r.mul(out, r.term(factor{a.id, a.num * k, a.den * n}))
+		out = r.mul(out, r.atomPower(factor{a.id, a.num * k, a.den * n}))
 	}
 	for i, part := range []*big.Int{c.Num(), c.Denom()} {
 		for _, f := range factorise(new(big.Int).Abs(part), r.budget) {
@@ -211,7 +211,7 @@ func (r *ring) rootOfTerm(p poly, k, n int64) (poly, bool) {
 			if i == 1 {
 				e = -e
 			}
-			out = r.mul(out, r.term(factor{r.atom(key, atom{kind: kd, n: f.p}), e, n}))
+			out = r.mul(out, r.atomPower(factor{r.atom(key, atom{kind: kd, n: f.p}), e, n}))
 		}
 	}
 	return out, !r.budget.Spent()
@@ -231,27 +231,24 @@ func (r *ring) kernel(e *Expr) fraction {
 		r.write(&s, f.den)
 		s.WriteByte(')')
 		if s.Len() > 1<<16 {
-			r.budget.Spend(r.budget.left + 1)
-			return whole(poly{})
+			r.budget.exhaust()
+			return whole(nil)
 		}
 	}
 	if !r.budget.Spend(s.Len() * 5) {
-		return whole(poly{})
+		return whole(nil)
 	}
 	key := s.String()
-	return whole(r.term(factor{r.atom(key, atom{kind: kernel, name: key}), 1, 1}))
+	return whole(r.atomPower(factor{r.atom(key, atom{kind: kernel, name: key}), 1, 1}))
 }
 
 // write appends a text that equal polynomials of one ring share.
 func (r *ring) write(s *strings.Builder, p poly) {
-	keys := make([]string, 0, len(p))
-	for m := range p {
-		keys = append(keys, string(m))
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
-		s.WriteString(p[monomial(k)].RatString())
+	sorted := append(poly(nil), p...)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i].m < sorted[j].m })
+	for _, t := range sorted {
+		s.WriteString(t.c.RatString())
 		s.WriteByte(':')
-		s.WriteString(k)
+		s.WriteString(string(t.m))
 	}
 }
