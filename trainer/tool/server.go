@@ -169,7 +169,12 @@ func (v *server) configure(s *Sandbox, have layers) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
-	v.cleanup = func() { _ = os.RemoveAll(dir) }
+	v.cleanup = func() {
+		// Processes whose server ended die with it, but not before it: one may still make its directory.
+		for i := 0; os.RemoveAll(dir) != nil && i < 100; i++ {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	config["scratch_path"], config["path"], config["readable"] = dir+"/", s.py.hostPaths(), s.py.hostReadable()
 	return json.Marshal(config)
 }
