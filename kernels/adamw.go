@@ -53,7 +53,7 @@ func (c AdamWConfig) coeffs() adamWCoeffs {
 	lr, beta1, beta2 := decimal(c.LR), decimal(c.Beta1), decimal(c.Beta2)
 	return adamWCoeffs{
 		scale: c.Scale,
-		decay: float32(1 - lr*decimal(c.Decay)),
+		decay: float32(1 - float64(lr*decimal(c.Decay))),
 		rest1: float32(1 - beta1),
 		beta2: c.Beta2,
 		rest2: float32(1 - beta2),

@@ -125,7 +125,7 @@ func (a *logProbDZArgs) row(m *Memory, p, z []float32, r, first int) {
 	for j, p := range p[:len(z)] {
 		d := -float32(dlogp * p)
 		if j == own {
-			d = dlogp * float32(1-p)
+			d = float32(dlogp * float32(1-p))
 		}
 		z[j] = d - float32(float32(dentropy*p)*float32(z[j]+entropy))
 	}

@@ -194,7 +194,7 @@ func pick(masses []float64, u float64) (t int, left float64) {
 	for _, w := range masses {
 		total += w
 	}
-	left = u * total
+	left = float64(u * total)
 	last := 0
 	for t, w := range masses {
 		if left < w {
