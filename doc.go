@@ -1,0 +1,2 @@
+// Package tandem holds nothing but the rules of this repository, as tests.
+package tandem
