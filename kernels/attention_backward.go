@@ -103,6 +103,7 @@ type attentionGrad struct {
 	m          *Memory
 	G, E, s, k int
 
+	sums  []float32 // (16): of p, not needed since lse is known
 	dq    []float32 // (queries, E)
 	p     []float32 // (queries, 64): scores, then probabilities, for a page of keys
 	ds    []float32 // (queries, 64): dout·v, then the gradient of the scaled scores
@@ -114,6 +115,8 @@ type attentionGrad struct {
 
 func (g *attentionGrad) allocate(R int) {
 	m, dtype, n := g.m, DType(g.pages.dtype), R*g.G
+	g.sums = m.ScratchF32(16)
+	clear(g.sums)
 	g.dq = m.ScratchF32(n * g.E)
 	g.p, g.ds = m.ScratchF32(n*PageTokens), m.ScratchF32(n*PageTokens)
 	g.row, g.dsRow = m.scratchElems(dtype, PageTokens), m.scratchElems(dtype, n*PageTokens)
@@ -160,12 +163,11 @@ func (g *attentionGrad) row16(t, i, N, n int) {
 		return
 	}
 	a, m := g.attentionBackwardArgs, g.m
-	var sum [16]float32 // not needed: lse is known
 	for h := range g.G {
 		query, head := i*g.G+h, t*int(a.rows.H)+g.k*g.G+h
 		lse, delta := m.F32(a.lse+Ptr(4*head), 1)[0], m.F32(a.delta+Ptr(4*head), 1)[0]
 		p, ds := g.p[query*PageTokens:][:N], g.ds[query*PageTokens:][:N]
-		m.vec.exp2Sum(p, p, a.rows.c, -lse, &sum)
+		m.vec.exp2Sum(p, p, a.rows.c, -lse, (*[16]float32)(g.sums))
 		for j := range ds {
 			ds[j] = float32(p[j]*(ds[j]-delta)) * a.rows.scale
 		}
