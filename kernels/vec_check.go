@@ -6,14 +6,14 @@ import (
 	"math/rand/v2"
 )
 
-// check compares every loop with the plain one on odd shapes and awkward values, in a fraction of a millisecond. A
-// processor that forms other sums, say one whose vdpbf16ps keeps subnormals, gets the next slower loops instead.
+// check compares every loop with the plain one on odd shapes and awkward values, in one or two milliseconds. A processor
+// that forms other sums, say one whose vdpbf16ps keeps subnormals, gets the next slower loops instead.
 func (v *vec) check() error {
 	if v == &goVec {
 		return nil
 	}
 	c := checker{v: v, rand: rand.New(rand.NewPCG(1, 2))}
-	for _, s := range [][3]int{{1, 9, 96}, {2, 7, 64}, {3, 13, 101}, {5, 6, 32}, {7, 3, 45}} {
+	for _, s := range [][3]int{{1, 9, 96}, {2, 7, 64}, {3, 13, 101}, {6, 7, 544}, {7, 3, 45}} {
 		c.dots(s[0], s[1], s[2])
 	}
 	for _, s := range [][3]int{{1, 67, 8}, {2, 37, 9}, {3, 16, 16}, {7, 35, 6}, {16, 33, 7}, {21, 32, 5}} {
