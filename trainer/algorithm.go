@@ -10,10 +10,20 @@ type Algorithm struct {
 	// Advantages takes the rewards of a step, [P][G], a NaN for a missing one, to their advantages, [P][G].
 	Advantages func(rewards [][]float32) [][]float32
 
-	// Grad writes the gradient of one sample's summed token losses by its log-probs: new under the weights being trained,
-	// old under those that sampled, adv per token, dlogp, all (reply tokens). It returns the summed loss and how many
-	// tokens were clipped.
-	Grad func(new, old, adv, dlogp []float32) (loss float32, clipped int)
+	// Grad writes the gradient of one sample's summed token losses by its new log-probs to dlogp, (tokens). It returns
+	// the summed loss and how many tokens were clipped.
+	Grad func(t Terms, dlogp []float32) (loss float32, clipped int)
+
+	// Always says that Grad can be other than 0 where every advantage is 0.
+	Always bool
+}
+
+// Terms are one sample as a loss sees it, per sampled token.
+type Terms struct {
+	New []float32 // log-probs under the weights being trained
+	Old []float32 // under those that sampled; nil in supervised training
+	Adv []float32
+	Ref []float32 // under the frozen reference; nil without one
 }
 
 // Loss says how the token losses of a step become one number.

@@ -49,7 +49,7 @@ func TestClippedSurrogate(t *testing.T) {
 		{"no advantage", 1.7, 0, 0, 0, 0},
 	} {
 		new, old, adv, dlogp := []float32{float32(math.Log(tt.ratio))}, []float32{0}, []float32{float32(tt.adv)}, []float32{float32(math.NaN())}
-		loss, clipped := GRPO(GRPOConfig{Std: true, ClipLow: 0.2, ClipHigh: 0.28}).Grad(new, old, adv, dlogp)
+		loss, clipped := GRPO(GRPOConfig{Std: true, ClipLow: 0.2, ClipHigh: 0.28}).Grad(Terms{New: new, Old: old, Adv: adv}, dlogp)
 		if math.Abs(float64(loss)-tt.loss) > 2e-6 || math.Abs(float64(dlogp[0])-tt.dlogp) > 2e-6 || clipped != tt.clippedTokens {
 			t.Errorf("%s: loss %v, gradient %v, clipped %d, want %v, %v, %d", tt.name, loss, dlogp[0], clipped, tt.loss, tt.dlogp, tt.clippedTokens)
 		}
@@ -75,7 +75,7 @@ func TestClippedSurrogateGradient(t *testing.T) {
 			continue
 		}
 		d := []float32{0}
-		alg.Grad([]float32{float32(new)}, []float32{float32(old)}, []float32{float32(adv)}, d)
+		alg.Grad(Terms{New: []float32{float32(new)}, Old: []float32{float32(old)}, Adv: []float32{float32(adv)}}, d)
 		if math.Abs(float64(d[0])-want) > 1e-5*(1+math.Abs(want)) {
 			t.Fatalf("new %v old %v advantage %v: gradient %v, want %v", new, old, adv, d[0], want)
 		}
@@ -86,7 +86,7 @@ func TestWildRatiosStayFinite(t *testing.T) {
 	for _, old := range []float32{-200, 200, float32(math.Inf(-1))} {
 		for _, adv := range []float32{1, -1} {
 			d := []float32{0}
-			loss, _ := clippedSurrogate([]float32{0}, []float32{old}, []float32{adv}, d, 0.2, 0.28)
+			loss, _ := clippedSurrogate(Terms{New: []float32{0}, Old: []float32{old}, Adv: []float32{adv}}, d, GRPOConfig{ClipLow: 0.2, ClipHigh: 0.28})
 			for _, v := range []float32{loss, d[0]} {
 				if v-v != 0 {
 					t.Errorf("old %v, advantage %v: loss %v, gradient %v", old, adv, loss, d[0])

@@ -49,7 +49,7 @@ func BenchmarkUpdate(b *testing.B) {
 		group = append(group, &Rollout{Tokens: tokens, Spans: []span{{19, n}}})
 		rows += model.AlignedRows(n - 1)
 	}
-	samples, factor, err := weigh(Supervised(), [][]*Rollout{group}, LossToken, 64)
+	samples, factor, err := weigh(Supervised(), [][]*Rollout{group}, rewards([][]*Rollout{group}), LossToken, 64)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -71,9 +71,19 @@ func writeSynced(path string, b []byte) error {
 	return err
 }
 
-// named are the tensors of a full state.
-func (o *Optimizer) named() map[string]kernels.Tensor {
-	return map[string]kernels.Tensor{"master": o.master, "exp_avg": o.m, "exp_avg_sq": o.v}
+// A stateTensor is a tensor of a full state.
+type stateTensor struct {
+	name string
+	kernels.Tensor
+}
+
+// stateTensors are those of a full state, in the order of the file.
+func (l *learner) stateTensors() []stateTensor {
+	all := []stateTensor{{"master", l.opt.master}, {"exp_avg", l.opt.m}, {"exp_avg_sq", l.opt.v}}
+	if l.ref != nil {
+		all = append(all, stateTensor{"reference", l.ref.w.Arena})
+	}
+	return all
 }
 
 func fileDType(d kernels.DType) safetensors.DType {
@@ -84,11 +94,11 @@ func fileDType(d kernels.DType) safetensors.DType {
 }
 
 func (l *learner) writeTensors(path string) error {
-	named := l.opt.named()
+	named := make(map[string]kernels.Tensor)
 	var entries []safetensors.Entry
-	for _, name := range []string{"master", "exp_avg", "exp_avg_sq"} {
-		t := named[name]
-		entries = append(entries, safetensors.Entry{Name: name, DType: fileDType(t.DType), Shape: t.Dims()})
+	for _, t := range l.stateTensors() {
+		named[t.name] = t.Tensor
+		entries = append(entries, safetensors.Entry{Name: t.name, DType: fileDType(t.DType), Shape: t.Dims()})
 	}
 	return safetensors.Write(path, entries, nil, func(w io.Writer, e safetensors.Entry) error {
 		t := named[e.Name]
@@ -177,7 +187,10 @@ func (l *learner) readTensors(path string) error {
 		return err
 	}
 	defer f.Close()
-	named := l.opt.named()
+	named := make(map[string]kernels.Tensor)
+	for _, t := range l.stateTensors() {
+		named[t.name] = t.Tensor
+	}
 	return safetensors.Guard(func() error {
 		for _, from := range f.Tensors {
 			to, ok := named[from.Name]

@@ -204,7 +204,7 @@ func TestAdamWStepsEqualTorch(t *testing.T) {
 				for i, tokens := range st.Sequences {
 					group = append(group, &Rollout{Tokens: tokens, Spans: []span{{st.From[i], len(tokens)}}})
 				}
-				samples, factor, err := weigh(Supervised(), [][]*Rollout{group}, LossToken, 1)
+				samples, factor, err := weigh(Supervised(), [][]*Rollout{group}, rewards([][]*Rollout{group}), LossToken, 1)
 				if err != nil {
 					t.Fatal(err)
 				}

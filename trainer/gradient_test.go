@@ -20,7 +20,7 @@ func TestGradientMatchesDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := tr.learner
-	batch, factor, err := weigh(Supervised(), [][]*Rollout{samples}, LossToken, 4)
+	batch, factor, err := weigh(Supervised(), [][]*Rollout{samples}, rewards([][]*Rollout{samples}), LossToken, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

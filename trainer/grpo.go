@@ -7,6 +7,7 @@ type GRPOConfig struct {
 	Std      bool    // divide by the group's standard deviation; without it this is Dr. GRPO's advantage (arXiv:2503.20783)
 	ClipLow  float32 // the ratio is clipped to 1 - ClipLow ...
 	ClipHigh float32 // ... and 1 + ClipHigh (DAPO's clip-higher, arXiv:2503.14476)
+	DualClip float32 // the loss of a token of negative advantage is at most DualClip·|A| (arXiv:1912.09729); 0 is off
 }
 
 // GRPO is the advantage of a sample over its group, and the clipped surrogate
@@ -15,8 +16,8 @@ type GRPOConfig struct {
 func GRPO(c GRPOConfig) Algorithm {
 	return Algorithm{
 		Advantages: func(rewards [][]float32) [][]float32 { return GroupAdvantages(rewards, c.Std) },
-		Grad: func(new, old, adv, dlogp []float32) (float32, int) {
-			return clippedSurrogate(new, old, adv, dlogp, c.ClipLow, c.ClipHigh)
+		Grad: func(t Terms, dlogp []float32) (float32, int) {
+			return clippedSurrogate(t, dlogp, c)
 		},
 	}
 }
@@ -81,51 +82,33 @@ func moments(values []float32) (mean, dev float64, n int) {
 // maxLogRatio bounds new - old before the exponential, so that the ratio of a wild token stays finite.
 const maxLogRatio = 20
 
+// ratio is exp(new - old), and whether its gradient by new is itself: it is not where the bound holds.
+func ratio(logRatio float64) (r float32, moves bool) {
+	return float32(math.Exp(min(max(logRatio, -maxLogRatio), maxLogRatio))), math.Abs(logRatio) < maxLogRatio
+}
+
 // clippedSurrogate is PPO's clipped objective per token (Schulman et al. 2017, arXiv:1707.06347), with its gradient by
-// new. Where the clip holds, the gradient is 0.
-func clippedSurrogate(new, old, adv, dlogp []float32, low, high float32) (loss float32, clipped int) {
+// new. Where a clip holds, the gradient is 0.
+func clippedSurrogate(t Terms, dlogp []float32, c GRPOConfig) (loss float32, clipped int) {
 	var sum float64
-	for t, a := range adv {
-		dlogp[t] = 0
+	for i, a := range t.Adv {
+		dlogp[i] = 0
 		if a == 0 {
 			continue
 		}
-		d := float64(new[t]) - float64(old[t])
-		r := float32(math.Exp(min(max(d, -maxLogRatio), maxLogRatio)))
-		bounded := min(max(r, 1-low), 1+high)
-		if -r*a >= -bounded*a {
-			sum += float64(-r * a)
-			if math.Abs(d) < maxLogRatio {
-				dlogp[t] = -r * a
-			}
-		} else {
-			sum += float64(-bounded * a)
+		r, moves := ratio(float64(t.New[i]) - float64(t.Old[i]))
+		l, held := -r*a, !moves
+		if bounded := -min(max(r, 1-c.ClipLow), 1+c.ClipHigh) * a; bounded > l {
+			l, held = bounded, true
 			clipped++
+		} else if c.DualClip > 0 && a < 0 && l > -c.DualClip*a {
+			l, held = -c.DualClip*a, true
+			clipped++
+		}
+		sum += float64(l)
+		if !held {
+			dlogp[i] = -r * a
 		}
 	}
 	return float32(sum), clipped
-}
-
-// Supervised is the negative log-likelihood of given tokens; rewards mean nothing to it.
-func Supervised() Algorithm {
-	return Algorithm{
-		Advantages: func(rewards [][]float32) [][]float32 {
-			out := make([][]float32, len(rewards))
-			for p, group := range rewards {
-				out[p] = make([]float32, len(group))
-				for i := range group {
-					out[p][i] = 1
-				}
-			}
-			return out
-		},
-		Grad: func(new, _, adv, dlogp []float32) (float32, int) {
-			var sum float64
-			for t := range new {
-				sum -= float64(adv[t]) * float64(new[t])
-				dlogp[t] = -adv[t]
-			}
-			return float32(sum), 0
-		},
-	}
 }

@@ -14,18 +14,28 @@ type sample struct {
 	adv    []float32 // per sampled token
 	weight float32   // of its summed token losses
 
+	ref          []float32 // log-probs under the frozen reference: per sampled token, nil without one
 	new, entropy []float32 // as trained: per sampled token
 	loss         float32   // summed, not weighted
 	clipped      int
 }
 
-// weigh turns groups into samples, and gives the step's constant factor.
-func weigh(alg Algorithm, groups [][]*Rollout, loss Loss, maxTokens int) ([]*sample, float32, error) {
-	rewards := make([][]float32, len(groups))
+// rewards of groups, as the environment gave them: [P][G].
+func rewards(groups [][]*Rollout) [][]float32 {
+	out := make([][]float32, len(groups))
+	for p, group := range groups {
+		for _, r := range group {
+			out[p] = append(out[p], r.Reward)
+		}
+	}
+	return out
+}
+
+// weigh turns groups and their rewards into samples, and gives the step's constant factor.
+func weigh(alg Algorithm, groups [][]*Rollout, rewards [][]float32, loss Loss, maxTokens int) ([]*sample, float32, error) {
 	tokens := make([][]int, len(groups))
 	for p, group := range groups {
 		for _, r := range group {
-			rewards[p] = append(rewards[p], r.Reward)
 			tokens[p] = append(tokens[p], r.tokens())
 		}
 	}
@@ -66,12 +76,13 @@ func (s *sample) inert() bool {
 	return true
 }
 
-// A learner owns gradients and optimizer state.
+// A learner owns gradients and optimizer state, and the frozen reference where there is one.
 type learner struct {
 	pass *pass
 	w, g *model.Weights
 	opt  *Optimizer
 	host *kernels.Transfer
+	ref  *pass // over weights of its own; nil without a reference
 }
 
 func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error) {
@@ -92,7 +103,63 @@ func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error
 		return nil, err
 	}
 	l := &learner{pass: p, w: w, g: model.BindGradients(w.Config, arena), opt: opt, host: host}
+	if r.Algorithm.KL > 0 {
+		if err := l.reference(dev, r); err != nil {
+			return nil, fmt.Errorf("reference: %w", err)
+		}
+	}
 	return l, l.masters()
+}
+
+// reference takes the memory of a frozen copy of the weights and of its forward pass.
+func (l *learner) reference(dev kernels.Device, r Recipe) error {
+	w := *l.w
+	arena, err := dev.Alloc(w.Arena.Bytes())
+	if err != nil {
+		return err
+	}
+	frozen := model.Bind(w.Config, arena, w.Arena.DType)
+	frozen.Cos, frozen.Sin = w.Cos, w.Sin
+	l.ref, err = newPass(dev, frozen, passLimits(r.Train.Rows, r.Model.Context), false)
+	return err
+}
+
+// freeze makes the reference equal the weights as they are.
+func (l *learner) freeze() error {
+	if l.ref == nil {
+		return nil
+	}
+	l.pass.q.Copy(l.ref.w.Arena.Ptr, l.w.Arena.Ptr, l.w.Arena.Bytes())
+	return l.pass.q.Sync()
+}
+
+// refer computes the log-probs of the samples' tokens under the reference.
+func (l *learner) refer(ctx context.Context, samples []*sample, invT float32) error {
+	if l.ref == nil {
+		return nil
+	}
+	for lo := 0; lo < len(samples); {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("reference: %w", err)
+		}
+		l.ref.reset()
+		var heads []int
+		hi := lo
+		for ; hi < len(samples) && l.ref.fits(len(samples[hi].Tokens)); hi++ {
+			heads = append(heads, l.ref.add(samples[hi].Tokens, samples[hi].Spans))
+		}
+		if hi == lo {
+			return fmt.Errorf("reference: a sequence of %d tokens exceeds train.rows, %d", len(samples[lo].Tokens), l.ref.batch.Limits().Rows)
+		}
+		if err := l.ref.forward(invT); err != nil {
+			return fmt.Errorf("reference: %w", err)
+		}
+		for i, s := range samples[lo:hi] {
+			s.ref = append([]float32(nil), l.ref.logProbs.host[heads[i]:heads[i]+s.tokens()]...)
+		}
+		lo = hi
+	}
+	return nil
 }
 
 // masters are the weights as loaded.
@@ -126,7 +193,7 @@ func (l *learner) accumulate(ctx context.Context, alg Algorithm, samples []*samp
 		for ; hi < len(samples); hi++ {
 			s := samples[hi]
 			head := -1
-			if !s.inert() {
+			if alg.Always || !s.inert() {
 				if !l.pass.fits(len(s.Tokens)) {
 					break
 				}
@@ -166,7 +233,7 @@ func (l *learner) backprop(alg Algorithm, samples []*sample, heads []int, invT f
 		s.new = append([]float32(nil), p.logProbs.host[lo:hi]...)
 		s.entropy = append([]float32(nil), p.entropy.host[lo:hi]...)
 		dlogp := p.dlogp.host[lo:hi]
-		s.loss, s.clipped = alg.Grad(s.new, s.LogProbs, s.adv, dlogp)
+		s.loss, s.clipped = alg.Grad(Terms{New: s.new, Old: s.LogProbs, Adv: s.adv, Ref: s.ref}, dlogp)
 		for t := range dlogp {
 			dlogp[t] *= s.weight
 		}

@@ -28,7 +28,7 @@ func NewPlan(r Recipe, c model.Config, d kernels.DType, free int) Plan {
 	e := engine.Plan(c, d, cfg)
 	l := passLimits(r.Train.Rows, r.Model.Context)
 	n := model.ArenaLen(model.Params(c))
-	return Plan{Free: free, Items: []PlanItem{
+	p := Plan{Free: free, Items: []PlanItem{
 		{"weights", model.WeightBytes(c, d, r.Model.Context), fmt.Sprintf("%d parameters, %v, one copy", model.Count(c), d)},
 		{"gradients", 4 * model.GradientLen(c), "float32"},
 		{"optimizer", optimizerBytes(r.Optimizer, n) + 4, "masters float32, moments " + r.Optimizer.Moments},
@@ -38,6 +38,12 @@ func NewPlan(r Recipe, c model.Config, d kernels.DType, free int) Plan {
 		{"activations", model.ActivationBytes(c, d, l, true) + model.BatchBytes(l) + 3*4*l.Heads, fmt.Sprintf("micro-batches of %d rows", l.Rows)},
 		{"transfers", 2 * kernels.TransferBytes, "between host and device"},
 	}}
+	if r.Algorithm.KL > 0 {
+		p.Items = append(p.Items,
+			PlanItem{"reference", n * d.Size(), "frozen weights, for the KL penalty"},
+			PlanItem{"its pass", passPages(l)*model.PageBytes(c, d) + model.ActivationBytes(c, d, l, false) + model.BatchBytes(l) + 3*4*l.Heads, fmt.Sprintf("micro-batches of %d rows", l.Rows)})
+	}
+	return p
 }
 
 // Total is the sum of the arenas.

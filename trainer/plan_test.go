@@ -33,6 +33,7 @@ func TestPlanIsWhatARunTakes(t *testing.T) {
 		func(*Recipe) {},
 		func(r *Recipe) { r.Model.DType = "float32" },
 		func(r *Recipe) { r.Optimizer.Moments = "bf16" },
+		func(r *Recipe) { r.Algorithm.KL = 0.1 },
 		func(r *Recipe) { r.Rollout.Batch, r.Rollout.Pages, r.Train.Rows, r.Model.Context = 5, 9, 1000, 300 },
 	} {
 		r := testRecipe()

@@ -71,12 +71,20 @@ type RolloutConfig struct {
 
 // AlgorithmConfig says what a reward does.
 type AlgorithmConfig struct {
-	Name     string  `toml:"name"` // grpo
-	Std      bool    `toml:"std"`
+	Name     string  `toml:"name"` // grpo, gspo, cispo, rloo or reinforce++
+	Std      bool    `toml:"std"`  // advantages over the group's standard deviation (grpo, gspo, cispo)
 	ClipLow  float32 `toml:"clip_low"`
 	ClipHigh float32 `toml:"clip_high"`
+	DualClip float32 `toml:"dual_clip"` // 0 is off
 	Loss     Loss    `toml:"loss"`
 	Updates  int     `toml:"updates"` // optimizer steps per rollout, each on an equal share of the prompts
+
+	KL          float32 `toml:"kl"`           // weight of the penalty for leaving the weights as they were at the start; 0 is off
+	KLEstimator string  `toml:"kl_estimator"` // k1, k2 or k3
+	KLIn        string  `toml:"kl_in"`        // loss or reward
+
+	OverlongFilter bool `toml:"overlong_filter"` // replies that the limit ended are left out, of their group's mean, too
+	OverlongCache  int  `toml:"overlong_cache"`  // the reward falls by up to 1 over this many tokens before the limit; 0 is off
 }
 
 // OptimizerConfig is AdamW.
@@ -123,7 +131,7 @@ func DefaultRecipe() Recipe {
 		Data:       DataConfig{Task: "file", Grader: "tandem"},
 		Warmup:     WarmupConfig{Samples: 64, Loss: LossToken, Optimizer: warm},
 		Rollout:    RolloutConfig{Prompts: 16, Samples: 8, MaxTokens: 1024, Temperature: 1, TopP: 1, Rows: 2048},
-		Algorithm:  AlgorithmConfig{Name: "grpo", Std: true, ClipLow: 0.2, ClipHigh: 0.28, Loss: LossSample, Updates: 1},
+		Algorithm:  AlgorithmConfig{Name: "grpo", Std: true, ClipLow: 0.2, ClipHigh: 0.28, Loss: LossSample, Updates: 1, KLEstimator: "k3", KLIn: "loss"},
 		Optimizer:  adam,
 		Train:      TrainConfig{Steps: 100, Rows: 4096},
 		Evaluation: EvaluationConfig{Problems: 256, Samples: 1},

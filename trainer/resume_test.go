@@ -118,7 +118,7 @@ func TestGradientDoesNotDependOnMicroBatches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			samples, _, err := weigh(Supervised(), [][]*Rollout{demos}, LossSample, 4)
+			samples, _, err := weigh(Supervised(), [][]*Rollout{demos}, rewards([][]*Rollout{demos}), LossSample, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestInertSamplesAddNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		samples, factor, err := weigh(zero, [][]*Rollout{demos}, LossToken, 4)
+		samples, factor, err := weigh(zero, [][]*Rollout{demos}, rewards([][]*Rollout{demos}), LossToken, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,8 +239,8 @@ func TestNonFiniteGradientsAreSkippedAndStopTheRun(t *testing.T) {
 	before := weightsOf(t, tr)
 	bad := Supervised()
 	good := bad.Grad
-	bad.Grad = func(new, old, adv, dlogp []float32) (float32, int) {
-		loss, n := good(new, old, adv, dlogp)
+	bad.Grad = func(t Terms, dlogp []float32) (float32, int) {
+		loss, n := good(t, dlogp)
 		dlogp[0] = float32(math.NaN())
 		return loss, n
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"tandem/engine"
@@ -62,10 +63,14 @@ func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *ru
 
 // begin starts the optimizer afresh where a stage begins with the next step.
 func (t *Trainer) begin() error {
-	if t.step == 0 || t.step == t.recipe.Warmup.Steps {
-		return t.settings()
+	if t.step == t.recipe.Warmup.Steps {
+		if err := t.learner.freeze(); err != nil {
+			return err
+		}
+	} else if t.step != 0 {
+		return nil
 	}
-	return nil
+	return t.settings()
 }
 
 // settings gives the optimizer those of the stage that the next step belongs to, with moments at 0.
@@ -176,7 +181,7 @@ func (t *Trainer) rollouts(ctx context.Context, problems []env.Problem, m *Metri
 // update is one optimizer step on groups of rollouts.
 func (t *Trainer) update(ctx context.Context, alg Algorithm, groups [][]*Rollout, loss Loss, lr float32, m *Metrics) error {
 	begun := time.Now()
-	samples, factor, err := weigh(alg, groups, loss, t.recipe.Rollout.MaxTokens)
+	samples, factor, err := t.samples(ctx, alg, groups, loss)
 	if err != nil {
 		return err
 	}
@@ -195,6 +200,37 @@ func (t *Trainer) update(ctx context.Context, alg Algorithm, groups [][]*Rollout
 	m.updated(norm, lr, t.learner.opt)
 	m.UpdateSeconds += time.Since(begun).Seconds()
 	return err
+}
+
+// samples gives the groups their advantages, by rewards that the recipe may have shaped.
+func (t *Trainer) samples(ctx context.Context, alg Algorithm, groups [][]*Rollout, loss Loss) ([]*sample, float32, error) {
+	r, given := t.recipe, rewards(groups)
+	if t.step < r.Warmup.Steps {
+		return weigh(alg, groups, given, loss, r.Rollout.MaxTokens)
+	}
+	for p, group := range groups {
+		for g, ro := range group {
+			given[p][g] += OverlongPenalty(ro.Sampled(), r.Rollout.MaxTokens, r.Algorithm.OverlongCache)
+			if r.Algorithm.OverlongFilter && ro.Stop == string(engine.StopLength) {
+				given[p][g] = float32(math.NaN())
+			}
+		}
+	}
+	samples, factor, err := weigh(alg, groups, given, loss, r.Rollout.MaxTokens)
+	if err == nil {
+		err = t.learner.refer(ctx, samples, r.invTemperature())
+	}
+	if err != nil || r.Algorithm.KL == 0 || r.Algorithm.KLIn != "reward" {
+		return samples, factor, err
+	}
+	i := 0
+	for p, group := range groups {
+		for g := range group {
+			given[p][g] -= r.Algorithm.penalty().InReward(samples[i].LogProbs, samples[i].ref)
+			i++
+		}
+	}
+	return weigh(alg, groups, given, loss, r.Rollout.MaxTokens)
 }
 
 // problems are those of this step: the data in an order drawn anew for every pass over it.
@@ -252,8 +288,25 @@ func (t *Trainer) demonstrations() ([]*Rollout, error) {
 
 func (r Recipe) algorithm() Algorithm {
 	a := r.Algorithm
-	return GRPO(GRPOConfig{Std: a.Std, ClipLow: a.ClipLow, ClipHigh: a.ClipHigh})
+	c := GRPOConfig{Std: a.Std, ClipLow: a.ClipLow, ClipHigh: a.ClipHigh, DualClip: a.DualClip}
+	alg := GRPO(c)
+	switch a.Name {
+	case "gspo":
+		alg = GSPO(c)
+	case "cispo":
+		alg = CISPO(c)
+	case "rloo":
+		alg = RLOO(c)
+	case "reinforce++":
+		alg = ReinforcePlus(c)
+	}
+	if a.KL > 0 && a.KLIn == "loss" {
+		alg = a.penalty().InLoss(alg)
+	}
+	return alg
 }
+
+func (a AlgorithmConfig) penalty() KL { return KL{a.KL, a.KLEstimator} }
 
 // sampling is how the replies of training are drawn.
 func (t *Trainer) sampling() sampling {
