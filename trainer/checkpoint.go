@@ -15,7 +15,8 @@ import (
 
 // state is what a full state says beside the masters and moments.
 type state struct {
-	Step           int `json:"step"` // steps done
+	Step           int `json:"step"`  // steps done
+	Drawn          int `json:"drawn"` // problems
 	OptimizerSteps int `json:"optimizer_steps"`
 	Skipped        int `json:"skipped"`
 }
@@ -48,7 +49,7 @@ func (t *Trainer) Save() error {
 		if err := t.learner.writeTensors(filepath.Join(dir, tensorsFile)); err != nil {
 			return err
 		}
-		b, err := json.Marshal(state{t.step, o.steps, o.skipped})
+		b, err := json.Marshal(state{t.step, t.drawn, o.steps, o.skipped})
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (t *Trainer) load(dir string) error {
 	if s.Step < 0 || s.Step > t.recipe.Steps() {
 		return fmt.Errorf("%s: step %d, but the recipe has %d", stateFile, s.Step, t.recipe.Steps())
 	}
-	t.step = s.Step
+	t.step, t.drawn = s.Step, s.Drawn
 	if err := t.settings(); err != nil {
 		return err
 	}

@@ -85,13 +85,13 @@ func (t *Trainer) render(p env.Problem, r *Rollout) Rendered {
 const shownGroups = 2
 
 // show writes a few of a step's replies where a person can read them.
-func (t *Trainer) show(problems []env.Problem, groups [][]*Rollout) error {
+func (t *Trainer) show(log *StepLog) error {
 	if t.dir == nil || t.task.Text == nil {
 		return nil
 	}
-	for p := range groups[:min(shownGroups, len(groups))] {
-		for _, r := range groups[p][:min(2, len(groups[p]))] {
-			if err := t.dir.Append(rolloutsFile, t.render(problems[p], r)); err != nil {
+	for _, g := range log.Groups[:min(shownGroups, len(log.Groups))] {
+		for _, r := range g.Rollouts[:min(2, len(g.Rollouts))] {
+			if err := t.dir.Append(rolloutsFile, t.render(g.Problem, r)); err != nil {
 				return err
 			}
 		}

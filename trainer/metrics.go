@@ -19,7 +19,8 @@ type Metrics struct {
 	Length     float64 `json:"length"`      // sampled tokens of a reply, mean
 	Truncated  float64 `json:"truncated"`   // share of replies that a limit ended
 	Sampled    int     `json:"sampled"`     // tokens
-	Wasted     float64 `json:"wasted"`      // share of sampled tokens whose advantage is 0
+	Wasted     float64 `json:"wasted"`      // share of sampled tokens that nothing was learnt from
+	Discarded  int     `json:"discarded"`   // groups that dynamic sampling threw away
 	Advantage  float64 `json:"advantage"`   // mean magnitude
 	Loss       float64 `json:"loss"`        // as normalised
 	Entropy    float64 `json:"entropy"`     // nats a trained token
@@ -40,10 +41,14 @@ type Metrics struct {
 	UpdateSeconds  float64 `json:"update_seconds"`
 
 	updates int
+	wasted  int // tokens
 }
 
-// sampled notes what the replies were worth.
-func (m *Metrics) sampled(groups [][]*Rollout) {
+// sampled notes what the replies were worth. Discarded ones count as sampled and wasted, and in no mean.
+func (m *Metrics) sampled(log *StepLog) {
+	groups := log.groups()
+	m.Discarded = log.Discarded
+	m.Sampled, m.wasted = log.DiscardedTokens, log.DiscardedTokens
 	n := 0
 	for _, group := range groups {
 		passed := 0
@@ -77,8 +82,8 @@ func (m *Metrics) sampled(groups [][]*Rollout) {
 // advantages notes what the samples of an update will teach.
 func (m *Metrics) advantages(samples []*sample) {
 	for _, s := range samples {
-		if s.inert() && m.Sampled > 0 {
-			m.Wasted += float64(s.Sampled()) / float64(m.Sampled)
+		if s.inert() {
+			m.wasted += s.Sampled()
 		}
 		if len(s.adv) > 0 {
 			m.Advantage += math.Abs(float64(s.adv[0])) / float64(len(samples))
@@ -117,6 +122,9 @@ func (m *Metrics) finish() {
 		m.GradNorm /= float64(m.updates)
 		m.Advantage /= float64(m.updates)
 		m.Loss /= float64(m.updates)
+	}
+	if m.Sampled > 0 {
+		m.Wasted = float64(m.wasted) / float64(m.Sampled)
 	}
 	if m.Trained > 0 {
 		n := float64(m.Trained)

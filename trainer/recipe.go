@@ -64,9 +64,14 @@ type RolloutConfig struct {
 	Temperature float32 `toml:"temperature"`
 	TopP        float32 `toml:"top_p"`
 	TopK        int     `toml:"top_k"`
-	Pages       int     `toml:"pages"` // of the cache; 0 is what all sequences need, or what fits
-	Batch       int     `toml:"batch"` // sequences decoded together at most; 0 is all of a step
-	Rows        int     `toml:"rows"`  // rows of one engine step at most
+
+	Dynamic      bool `toml:"dynamic"`       // keep only prompts whose replies differ in reward
+	OverSampling int  `toml:"over_sampling"` // prompts drawn at a time for that; 0 is prompts
+	Waves        int  `toml:"waves"`         // times at most; then the others fill up
+
+	Pages int `toml:"pages"` // of the cache; 0 is what all sequences need, or what fits
+	Batch int `toml:"batch"` // sequences decoded together at most; 0 is all of a step
+	Rows  int `toml:"rows"`  // rows of one engine step at most
 }
 
 // AlgorithmConfig says what a reward does.
@@ -130,7 +135,7 @@ func DefaultRecipe() Recipe {
 		Model:      ModelConfig{DType: "bf16", Context: 4096, Template: "no-thinking"},
 		Data:       DataConfig{Task: "file", Grader: "tandem"},
 		Warmup:     WarmupConfig{Samples: 64, Loss: LossToken, Optimizer: warm},
-		Rollout:    RolloutConfig{Prompts: 16, Samples: 8, MaxTokens: 1024, Temperature: 1, TopP: 1, Rows: 2048},
+		Rollout:    RolloutConfig{Prompts: 16, Samples: 8, MaxTokens: 1024, Temperature: 1, TopP: 1, Rows: 2048, Waves: 4},
 		Algorithm:  AlgorithmConfig{Name: "grpo", Std: true, ClipLow: 0.2, ClipHigh: 0.28, Loss: LossSample, Updates: 1, KLEstimator: "k3", KLIn: "loss"},
 		Optimizer:  adam,
 		Train:      TrainConfig{Steps: 100, Rows: 4096},

@@ -34,6 +34,8 @@ func (r Recipe) Check() error {
 	want(ro.MaxTokens >= 1 && ro.MaxTokens < m.Context, "rollout.max_tokens is %d, want 1 to less than model.context, %d", ro.MaxTokens, m.Context)
 	want(ro.Temperature > 0 && !math.IsInf(float64(ro.Temperature), 0), "rollout.temperature is %v, want more than 0: greedy replies have no distribution to learn from", ro.Temperature)
 	want(ro.TopP == 1 && ro.TopK == 0, "rollout.top_p is %v and rollout.top_k is %d, want 1 and 0: training needs the log-prob of the distribution that was sampled", ro.TopP, ro.TopK)
+	want(ro.OverSampling >= 0 && ro.Waves >= 1, "rollout.over_sampling and waves are %d and %d, want 0 and 1 at least", ro.OverSampling, ro.Waves)
+	want(!ro.Dynamic || ro.Samples > 1, "rollout.dynamic is set with rollout.samples = 1: no group can differ")
 	want(ro.Pages >= 0 && ro.Batch >= 0 && ro.Rows >= 1, "rollout.pages, batch and rows are %d, %d and %d, want 0, 0 and 1 at least", ro.Pages, ro.Batch, ro.Rows)
 
 	oneOf("algorithm.name", a.Name, "grpo", "gspo", "cispo", "rloo", "reinforce++")

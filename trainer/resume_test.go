@@ -74,11 +74,19 @@ func steps(t *testing.T, tr *Trainer, n int) []Metrics {
 
 // TestResumeEqualsUninterrupted stops after every number of steps and goes on in a new trainer.
 func TestResumeEqualsUninterrupted(t *testing.T) {
+	t.Run("grpo", func(t *testing.T) { resumeEqualsUninterrupted(t, shortRecipe(), 1, 4, 5, 6, 9, 10) })
 	r := shortRecipe()
+	r.Rollout.Dynamic, r.Rollout.OverSampling, r.Rollout.Waves, r.Rollout.Samples = true, 11, 2, 3
+	r.Algorithm.KL = 0.1
+	t.Run("dynamic sampling and a reference", func(t *testing.T) { resumeEqualsUninterrupted(t, r, 5, 7, 10) })
+}
+
+func resumeEqualsUninterrupted(t *testing.T, r Recipe, stops ...int) {
+	t.Helper()
 	whole := newTestTrainer(t, r, nil)
 	want := steps(t, whole, r.Steps())
 	state := weightsOf(t, whole)
-	for _, stop := range []int{1, 4, 5, 6, 9, 10} {
+	for _, stop := range stops {
 		path := filepath.Join(t.TempDir(), "run")
 		dir, err := run.Create(path, r.TOML())
 		if err != nil {
@@ -310,12 +318,10 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 }
 
 func TestProblemsComeOncePerPass(t *testing.T) {
-	r := testRecipe()
-	r.Warmup.Steps, r.Rollout.Prompts = 0, 5 // 8 problems: passes end within steps
-	tr := newTestTrainer(t, r, nil)
+	tr := newTestTrainer(t, testRecipe(), nil)
 	var ids []int
-	for tr.step = range 8 {
-		for _, p := range tr.problems() {
+	for step := range 8 {
+		for _, p := range tr.problems(5*step, 5) {
 			ids = append(ids, p.ID)
 		}
 	}

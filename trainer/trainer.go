@@ -24,6 +24,7 @@ type Trainer struct {
 	roller    roller
 	learner   *learner
 	step      int // steps done, warm-up included
+	drawn     int // problems drawn for rollouts so far
 	notify    func(Progress)
 }
 
@@ -130,15 +131,15 @@ func (t *Trainer) supervise(ctx context.Context, m *Metrics) error {
 
 // reinforce is a step on rollouts.
 func (t *Trainer) reinforce(ctx context.Context, m *Metrics) error {
-	problems := t.problems()
-	groups, err := t.rollouts(ctx, problems, m)
+	log, err := t.rollouts(ctx, m)
 	if err != nil {
 		return err
 	}
-	if err := t.show(problems, groups); err != nil {
+	if err := t.show(log); err != nil {
 		return err
 	}
-	m.sampled(groups)
+	groups := log.groups()
+	m.sampled(log)
 	a, n := t.recipe.Algorithm, t.step-t.recipe.Warmup.Steps
 	share := len(groups) / a.Updates
 	for u := range a.Updates {
@@ -146,36 +147,8 @@ func (t *Trainer) reinforce(ctx context.Context, m *Metrics) error {
 			return err
 		}
 	}
+	t.drawn = log.Drawn
 	return nil
-}
-
-// rollouts gives the replies of this step: from its log if it was sampled before, else sampled and logged.
-func (t *Trainer) rollouts(ctx context.Context, problems []env.Problem, m *Metrics) ([][]*Rollout, error) {
-	var groups [][]*Rollout
-	if t.dir != nil {
-		if logged, err := t.dir.ReadStep(t.step, &groups); logged || err != nil {
-			m.Replayed = logged
-			return groups, err
-		}
-	}
-	begun := time.Now()
-	before := t.roller.engine.Stats()
-	done, r := 0, t.recipe.Rollout
-	groups, err := t.roller.play(ctx, problems, r.Samples, t.sampling(), func(p, g int) uint64 {
-		return memberSeed(t.recipe.Seed, t.step, p, g, drawReplies)
-	}, func(*Rollout) {
-		done++
-		t.notify(Progress{"rollout", done, r.Prompts * r.Samples})
-	})
-	if err != nil {
-		return nil, err
-	}
-	m.RolloutSeconds = time.Since(begun).Seconds()
-	m.engine(before, t.roller.engine.Stats())
-	if t.dir != nil {
-		err = t.dir.WriteStep(t.step, groups)
-	}
-	return groups, err
 }
 
 // update is one optimizer step on groups of rollouts.
@@ -231,36 +204,6 @@ func (t *Trainer) samples(ctx context.Context, alg Algorithm, groups [][]*Rollou
 		}
 	}
 	return weigh(alg, groups, given, loss, r.Rollout.MaxTokens)
-}
-
-// problems are those of this step: the data in an order drawn anew for every pass over it.
-func (t *Trainer) problems() []env.Problem {
-	n, P := len(t.task.Problems), t.recipe.Rollout.Prompts
-	out := make([]env.Problem, P)
-	at := (t.step - t.recipe.Warmup.Steps) * P
-	var order []int
-	pass := -1
-	for i := range out {
-		if e := (at + i) / n; e != pass {
-			pass, order = e, permutation(t.recipe.Seed, e, n)
-		}
-		out[i] = t.task.Problems[order[(at+i)%n]]
-	}
-	return out
-}
-
-// permutation of n by Fisher and Yates.
-func permutation(seed uint64, pass, n int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	for i := n - 1; i > 0; i-- {
-		r := kernels.Philox(seed, uint32(pass), uint32(i), 0, drawProblems)
-		j := int((uint64(r[1])<<32 | uint64(r[0])) % uint64(i+1))
-		order[i], order[j] = order[j], order[i]
-	}
-	return order
 }
 
 // demonstrations are the samples of a warm-up step.
