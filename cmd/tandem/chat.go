@@ -3,11 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -49,8 +50,15 @@ func (o *chatOptions) run(ctx context.Context, in io.Reader, out io.Writer) erro
 		return err
 	}
 	defer m.Close()
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // reading a line cannot be cancelled: let them end the program
 	if m.tokenizer == nil {
 		return fmt.Errorf("chat: %s has no tokenizer.json", o.dir)
+	}
+	if o.template != "default" && o.template != "no-thinking" {
+		return fmt.Errorf("chat: --template is %q, want default or no-thinking", o.template)
+	}
+	if err := checkParams(o.params); err != nil {
+		return err
 	}
 	o.params.Stop = m.stops()
 	e, err := m.engine([][]int32{make([]int32, m.context)}, 1, o.params.MaxTokens)
@@ -88,7 +96,8 @@ type conversation struct {
 	e       *engine.Engine
 	out     io.Writer
 	session *engine.Session
-	last    int32 // the reply's last token
+	stream  *tokenizer.Stream // of the reply
+	last    int32             // the reply's last token
 }
 
 // prompt invites a person to type.
@@ -113,7 +122,7 @@ func (c *conversation) say(ctx context.Context, text string) error {
 	user := tokenizer.Message{Role: "user", Content: text}
 	err := c.open(user, opts)
 	if err != nil {
-		fmt.Fprintln(c.out, "(", err, "; /new starts again )")
+		fmt.Fprintf(c.out, "(%v; /new starts again)\n", err)
 		return nil
 	}
 	sample, err := c.session.Next(ctx)
@@ -121,6 +130,7 @@ func (c *conversation) say(ctx context.Context, text string) error {
 		return err
 	}
 	c.last = sample.Tokens[len(sample.Tokens)-1]
+	fmt.Fprint(c.out, c.stream.Flush())
 	if sample.Stop == engine.StopLength {
 		fmt.Fprint(c.out, " (cut off)")
 	}
@@ -146,16 +156,15 @@ func (c *conversation) open(user tokenizer.Message, opts tokenizer.ChatOptions) 
 		return err
 	}
 	if len(tokens) >= c.m.context {
-		return errors.New("the message is longer than the context")
+		return fmt.Errorf("a message of %d tokens leaves no room for a reply in a context of %d", len(tokens), c.m.context)
 	}
-	var stream *tokenizer.Stream
 	shown := 0
 	c.session, err = c.e.Open(engine.Request{Tokens: tokens, Params: c.o.params, Seed: c.o.seed, Until: func(turn []int32) bool {
 		if len(turn) == 1 {
-			stream, shown = c.m.tokenizer.NewStream(), 0
+			c.stream, shown = c.m.tokenizer.NewStream(), 0
 		}
 		for ; shown < len(turn); shown++ {
-			fmt.Fprint(c.out, stream.Push(turn[shown]))
+			fmt.Fprint(c.out, c.stream.Push(turn[shown]))
 		}
 		return false
 	}})

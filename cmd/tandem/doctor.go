@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -50,7 +51,10 @@ func doctor() error {
 		}
 	}
 	dev, err := device.Open("auto", 0)
-	if err != nil || !healthy {
+	if err == nil && !healthy {
+		err = errors.Join(errors.New("the CPU's loops give other bits than the plain ones"), dev.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("no device works: %w", err)
 	}
 	line("device", "%s", dev.Name())

@@ -62,6 +62,12 @@ func (o *generateOptions) run(ctx context.Context) error {
 	if o.n < 1 {
 		return fmt.Errorf("--n is %d, want at least 1", o.n)
 	}
+	if !slices.Contains(templates(), o.template) {
+		return fmt.Errorf("--template is %q, want one of %q", o.template, templates())
+	}
+	if err := checkParams(o.params); err != nil {
+		return err
+	}
 	m, err := o.open()
 	if err != nil {
 		return err
@@ -107,7 +113,10 @@ func (o *generateOptions) read(m *openModel) ([][]int32, error) {
 		if err != nil {
 			return err
 		}
-		if len(tokens) >= m.context {
+		if err := m.checkSequence(tokens); err != nil {
+			return fmt.Errorf("prompt: %w", err)
+		}
+		if len(tokens) == m.context {
 			return fmt.Errorf("a prompt of %d tokens leaves no room for a reply in a context of %d; --context raises it", len(tokens), m.context)
 		}
 		prompts = append(prompts, tokens)
@@ -136,24 +145,23 @@ func (m *openModel) encode(r promptRow, template string) ([]int32, error) {
 	if m.tokenizer == nil {
 		return nil, errors.New("the model has no tokenizer.json: only prompt_tokens can be used")
 	}
-	o := tokenizer.ChatOptions{Tools: r.Tools, AddGenerationPrompt: true}
-	switch template {
-	case "none":
+	if template == "none" {
 		if r.Prompt == nil {
 			return nil, errors.New("messages need a template; --template is none")
 		}
 		return m.tokenizer.Encode(*r.Prompt, tokenizer.ParseSpecial), nil
-	case "no-thinking":
+	}
+	o := tokenizer.ChatOptions{Tools: r.Tools, AddGenerationPrompt: true}
+	if template == "no-thinking" {
 		o.EnableThinking = new(bool)
-	case "default":
-	default:
-		return nil, fmt.Errorf("--template is %q, want none, default or no-thinking", template)
 	}
 	if r.Prompt != nil {
 		r.Messages = []tokenizer.Message{{Role: "user", Content: *r.Prompt}}
 	}
 	return m.tokenizer.EncodeChat(r.Messages, o)
 }
+
+func templates() []string { return []string{"none", "default", "no-thinking"} }
 
 // stops are the tokens that end a reply: those of the model and those of its tokenizer.
 func (m *openModel) stops() []int32 {
@@ -189,7 +197,7 @@ func (m *openModel) engine(prompts [][]int32, n, maxTokens int) (*engine.Engine,
 // sample writes the replies in order while it keeps the engine busy with later ones.
 func (o *generateOptions) sample(ctx context.Context, m *openModel, e *engine.Engine, prompts [][]int32, out *outFile) error {
 	total := len(prompts) * o.n
-	bar := newProgress(os.Stderr, "generate", total, "replies")
+	bar := newProgress(os.Stderr, "generate", 0, total, "replies")
 	defer bar.done()
 	var open []*engine.Session
 	defer func() {

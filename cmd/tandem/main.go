@@ -14,16 +14,24 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := newRootCmd().ExecuteContext(ctx); err != nil {
-		var code exitCode
-		if errors.As(err, &code) {
-			os.Exit(int(code))
-		}
-		fmt.Fprintln(os.Stderr, "tandem:", err)
-		os.Exit(2)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	err := newRootCmd().ExecuteContext(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return
+	case errors.As(err, &code):
+		os.Exit(int(code))
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "tandem: interrupted")
+		os.Exit(interrupted)
 	}
+	fmt.Fprintln(os.Stderr, "tandem:", err)
+	os.Exit(2)
 }
+
+// interrupted is the exit status after Ctrl-C, as shells have it.
+const interrupted = 130
 
 // exitCode ends the program after the command has said why.
 type exitCode int
@@ -39,7 +47,8 @@ func newRootCmd() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newTrainCmd(), newGenerateCmd(), newScoreCmd(), newChatCmd(), newPlanCmd(), newDoctorCmd(), newInitModelCmd(), newVersionCmd(),
+		newTrainCmd(), newGenerateCmd(), newScoreCmd(), newChatCmd(), newGradeCmd(), newEvalCmd(), newPlanCmd(), newDoctorCmd(),
+		newInitModelCmd(), newRunCodeCmd(), newVersionCmd(),
 	)
 	return root
 }

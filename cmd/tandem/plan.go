@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"tandem/kernels"
 	"tandem/kernels/device"
 	"tandem/model"
-	"tandem/tokenizer"
 	"tandem/trainer"
 	"tandem/trainer/recipes"
 )
@@ -36,14 +36,16 @@ func newPlanCmd() *cobra.Command {
 }
 
 func printPlan(r trainer.Recipe) error {
-	var tok *tokenizer.Tokenizer
-	if dir := r.Model.Tokenizer; dir != "" && dir != "demo" {
-		var err error
-		if tok, err = tokenizer.Load(dir); err != nil {
-			return err
-		}
-		defer tok.Close()
+	demo, err := os.MkdirTemp("", "tandem-plan-")
+	if err != nil {
+		return err
 	}
+	defer os.RemoveAll(demo)
+	tok, _, err := openTokenizer(r, demo)
+	if err != nil {
+		return err
+	}
+	defer tok.Close()
 	c, err := readShape(r, tok)
 	if err != nil {
 		return err
@@ -60,6 +62,9 @@ func printPlan(r trainer.Recipe) error {
 		return err
 	}
 	fmt.Print(trainer.NewPlan(r, c, d, free))
+	if _, err := newTask(r, tok); err != nil { // says what is wrong with the data, too, before a run does
+		fmt.Fprintln(os.Stderr, "tandem: note: the run would not start:", err)
+	}
 	return nil
 }
 

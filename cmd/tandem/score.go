@@ -61,8 +61,14 @@ func (o *scoreOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer m.Close()
+	if !(o.temperature >= 0) || math.IsInf(float64(o.temperature), 0) {
+		return fmt.Errorf("--temperature is %v, want 0 (as 1) or more", o.temperature)
+	}
 	if o.temperature == 0 {
 		o.temperature = 1
+	}
+	if err := o.distinct(); err != nil {
+		return err
 	}
 	scorer, err := trainer.NewScorer(m.dev, m.weights, 1024, m.context)
 	if err != nil {
@@ -80,7 +86,7 @@ func (o *scoreOptions) run(ctx context.Context) error {
 		}
 	}
 	var c comparison
-	err = o.score(ctx, scorer, in, out, &c)
+	err = o.score(ctx, m, scorer, in, out, &c)
 	if out != nil {
 		if e := out.Close(); err == nil && e != nil {
 			err = fmt.Errorf("write scores: %w", e)
@@ -92,10 +98,20 @@ func (o *scoreOptions) run(ctx context.Context) error {
 	return c.verdict()
 }
 
+// distinct refuses to write over the file that is being read.
+func (o *scoreOptions) distinct() error {
+	in, errIn := os.Stat(o.in)
+	out, errOut := os.Stat(o.out)
+	if !o.check && errIn == nil && errOut == nil && in.Mode().IsRegular() && os.SameFile(in, out) {
+		return fmt.Errorf("--in and --out are the same file, %s", o.in)
+	}
+	return nil
+}
+
 // scoreBatch is the number of lines scored together.
 const scoreBatch = 32
 
-func (o *scoreOptions) score(ctx context.Context, s *trainer.Scorer, in io.Reader, out *outFile, c *comparison) error {
+func (o *scoreOptions) score(ctx context.Context, m *openModel, s *trainer.Scorer, in io.Reader, out *outFile, c *comparison) error {
 	var rows []*scoreRow
 	first, n := 0, 0
 	flush := func() error {
@@ -128,8 +144,8 @@ func (o *scoreOptions) score(ctx context.Context, s *trainer.Scorer, in io.Reade
 		if err := errors.Join(json.Unmarshal(line, r), json.Unmarshal(line, &r.all)); err != nil {
 			return err
 		}
-		if r.Tokens == nil {
-			return errors.New("there are no tokens")
+		if err := m.checkSequence(r.sequence()); err != nil {
+			return err
 		}
 		rows = append(rows, r)
 		if n++; len(rows) == scoreBatch {
@@ -168,8 +184,9 @@ type comparison struct {
 
 // add compares a row's own log-probs, of its sampled tokens or of all but the first, with the computed ones.
 func (c *comparison) add(n int, r *scoreRow, got []float32) error {
-	if len(r.LogProbs) != len(r.Tokens) && len(r.LogProbs) != len(got) {
-		return fmt.Errorf("line %d: %d log-probs for %d tokens: nothing to compare", n+1, len(r.LogProbs), len(r.Tokens))
+	sampled := len(r.PromptTokens) > 0 && len(r.LogProbs) == len(r.Tokens)
+	if !sampled && len(r.LogProbs) != len(got) {
+		return fmt.Errorf("line %d: %d log-probs for %d tokens after %d of a prompt: nothing to compare", n+1, len(r.LogProbs), len(r.Tokens), len(r.PromptTokens))
 	}
 	c.rows++
 	got = got[len(got)-len(r.LogProbs):]

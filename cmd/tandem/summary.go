@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"tandem/trainer"
@@ -29,7 +30,7 @@ func (l *loop) summary() error {
 	}
 	fmt.Printf("run directory %s, the trained model in %s/model\n", l.dir.Path(), l.dir.Path())
 	if l.expectRise > 0 && !(last-first >= l.expectRise) {
-		return fmt.Errorf("the mean reward of the last %d steps exceeds that of the first by %.3f, expected %.3f", ends, last-first, l.expectRise)
+		return fmt.Errorf("the mean reward of the last %d steps exceeds that of the first by %.3f, expected %.3f", min(ends, len(l.rewards)), last-first, l.expectRise)
 	}
 	return nil
 }
@@ -44,11 +45,11 @@ func mean(x []float64) float64 {
 
 // sideBySide shows replies to the same problems from before and after.
 func sideBySide(before, after []trainer.Rendered) string {
-	const width = 34
+	const width = 40
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-*s  %s\n", width, "reply before", "reply after")
 	for i := range min(len(before), len(after)) {
-		fmt.Fprintf(&b, "%s\n", strings.ReplaceAll(before[i].Prompt, "\n", " "))
+		fmt.Fprintf(&b, "%s\n", printable(strings.ReplaceAll(before[i].Prompt, "\n", " ")))
 		left, right := lines(before[i].Reply, width), lines(after[i].Reply, width)
 		for n := range max(len(left), len(right)) {
 			fmt.Fprintf(&b, "%s  %s\n", pad(at(left, n), width), at(right, n))
@@ -69,6 +70,7 @@ func verdict(r trainer.Rendered) string {
 func lines(text string, width int) []string {
 	var out []string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		line = printable(line)
 		r := []rune(line)
 		for len(r) > width {
 			out, r = append(out, string(r[:width])), r[width:]
@@ -76,6 +78,16 @@ func lines(text string, width int) []string {
 		out = append(out, string(r))
 	}
 	return out
+}
+
+// printable is text that moves no cursor.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 func at(lines []string, n int) string {

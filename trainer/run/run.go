@@ -257,9 +257,12 @@ func synced(f *os.File, err error) error {
 	return err
 }
 
-// ReadLines calls f for every whole line of a .jsonl file.
+// ReadLines calls f for every whole line of a .jsonl file; one that is not there has none.
 func (d *Dir) ReadLines(file string, f func(line []byte) error) error {
 	b, err := os.Open(filepath.Join(d.path, file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}

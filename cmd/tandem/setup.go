@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"tandem/kernels"
+	"tandem/model"
+	"tandem/tokenizer"
+	"tandem/trainer"
+	"tandem/trainer/env"
+	"tandem/trainer/recipes"
+	"tandem/trainer/reward"
+)
+
+// A setup is what a recipe names, loaded.
+type setup struct {
+	weights *model.Weights
+	x       *kernels.Transfer
+	tok     *tokenizer.Tokenizer
+	tokDir  string
+	task    *env.Task
+	source  string // of the weights, for people
+}
+
+func openSetup(dev kernels.Device, r trainer.Recipe, runDir string) (*setup, error) {
+	s := &setup{}
+	var err error
+	if s.tok, s.tokDir, err = openTokenizer(r, filepath.Join(runDir, "tokenizer")); err != nil {
+		return nil, err
+	}
+	if err := s.load(dev, r); err != nil {
+		s.tok.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openTokenizer loads the recipe's tokenizer; that of the demonstrations is written to a directory first.
+func openTokenizer(r trainer.Recipe, demo string) (tok *tokenizer.Tokenizer, dir string, err error) {
+	switch dir = r.Model.Tokenizer; dir {
+	case "":
+		dir = r.Model.Dir
+	case "demo":
+		dir = demo
+		if err := recipes.WriteDemoTokenizer(dir); err != nil {
+			return nil, dir, err
+		}
+	}
+	tok, err = tokenizer.Load(dir)
+	return tok, dir, err
+}
+
+func (s *setup) load(dev kernels.Device, r trainer.Recipe) error {
+	c, err := readShape(r, s.tok)
+	if err != nil {
+		return err
+	}
+	d, err := parseDType(r.Model.DType)
+	if err != nil {
+		return err
+	}
+	if err := fits(r, c, d); err != nil {
+		return err
+	}
+	if s.task, err = newTask(r, s.tok); err != nil {
+		return err
+	}
+	if s.x, err = kernels.NewTransfer(dev); err != nil {
+		return err
+	}
+	if r.Model.Dir != "" {
+		s.source = r.Model.Dir
+		s.weights, err = loadWeights(dev, s.x, c, d, r.Model.Context, r.Model.Dir)
+		return err
+	}
+	s.source = "random " + r.Model.Shape + " weights"
+	if s.weights, err = model.NewWeights(dev, c, d, r.Model.Context); err != nil {
+		return err
+	}
+	return model.Random(s.x, s.weights, r.Seed)
+}
+
+// readShape is the config of the recipe's model.
+func readShape(r trainer.Recipe, tok *tokenizer.Tokenizer) (c model.Config, err error) {
+	if r.Model.Dir != "" {
+		c, err = model.ReadConfig(r.Model.Dir)
+	} else {
+		c, err = model.Shape(r.Model.Shape)
+	}
+	if err != nil {
+		return c, err
+	}
+	if r.Model.Dir == "" {
+		c.Vocab = tok.VocabSize() // new weights need no rows that no token has
+		c.EOS = tok.EOS()
+	}
+	c.Live = min(c.Vocab, tok.VocabSize())
+	if r.Model.Context > c.Context() {
+		return c, fmt.Errorf("model.context is %d, but the model's positions end at %d", r.Model.Context, c.Context())
+	}
+	return c, nil
+}
+
+// newTask makes the task that the recipe names.
+func newTask(r trainer.Recipe, tok *tokenizer.Tokenizer) (*env.Task, error) {
+	g, err := reward.New(r.Data.Grader)
+	if err != nil {
+		return nil, err
+	}
+	e := env.NewSingle(tok, env.Prompting{Template: r.Model.Template, System: r.Data.System, Suffix: r.Data.Suffix}, g)
+	if r.Data.Task == "addition" {
+		task, err := env.Addition(tok, e)
+		if err == nil {
+			err = fitsContext(e, task.Problems[0], nil, r.Model.Context) // all of one length
+		}
+		return task, err
+	}
+	return readTask(r, tok, e)
+}
+
+// readTask reads the recipe's files, and holds every row to what the grader and the context can take.
+func readTask(r trainer.Recipe, tok *tokenizer.Tokenizer, e env.Env) (*env.Task, error) {
+	g, err := reward.New(r.Data.Grader)
+	if err != nil {
+		return nil, err
+	}
+	cols := env.Columns{Problem: r.Data.Problem, Answer: r.Data.Answer}
+	var problems, heldOut, demonstrations env.Data
+	for _, f := range []struct {
+		spec string
+		cols env.Columns
+		to   *env.Data
+	}{
+		{r.Data.Train, cols, &problems}, {r.Data.HeldOut, cols, &heldOut},
+		{r.Warmup.Data, env.Columns{Problem: r.Data.Problem, Reply: "reply"}, &demonstrations},
+	} {
+		if f.spec == "" {
+			continue
+		}
+		if *f.to, err = env.ReadData(f.spec, f.cols); err != nil {
+			return nil, err
+		}
+		if n := f.to.Dropped; n > 0 {
+			fmt.Printf("%s: %d rows without an answer are left out, %d remain\n", f.spec, n, len(f.to.Problems))
+		}
+		for _, p := range f.to.Problems {
+			if f.cols.Reply == "" {
+				err = g.Check(p.Answer)
+			}
+			if err == nil {
+				err = fitsContext(e, p, tok, r.Model.Context)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: row %d: %w", f.spec, p.ID+1, err)
+			}
+		}
+	}
+	warnOfTraps(r, problems)
+	return env.FromFiles(tok, e, problems, heldOut, demonstrations)
+}
+
+// warnOfTraps says where the recipe's grader would waste the run on this data and template.
+func warnOfTraps(r trainer.Recipe, d env.Data) {
+	labels := make([]string, len(d.Problems))
+	for i, p := range d.Problems {
+		labels[i] = p.Answer
+	}
+	thinking := r.Model.Template == "thinking" || r.Model.Template == "default"
+	for _, trap := range reward.Traps(r.Data.Grader, labels, thinking) {
+		fmt.Fprintln(os.Stderr, "tandem: note:", trap)
+	}
+}
+
+// fitsContext refuses a prompt that leaves no room for a reply, or for the demonstration that comes with it.
+func fitsContext(e env.Env, p env.Problem, tok *tokenizer.Tokenizer, context int) error {
+	ep, err := e.Start(p)
+	if err != nil {
+		return err
+	}
+	n := len(ep.Tokens)
+	if n >= context {
+		return fmt.Errorf("the prompt has %d tokens, which leaves no room for a reply in model.context, %d", n, context)
+	}
+	if p.Reply == "" {
+		return nil
+	}
+	if reply := len(tok.Encode(p.Reply, tokenizer.ParseSpecial)) + 1; n+reply > context { // and the token that ends it
+		return fmt.Errorf("a prompt of %d tokens and a reply of %d exceed model.context, %d", n, reply, context)
+	}
+	return nil
+}
+
+// export writes the trained model.
+func (s *setup) export(dir string, facts [][2]string) error {
+	return s.weights.Save(s.x, dir, model.Card{From: s.tokDir, Facts: facts})
+}
