@@ -8,7 +8,7 @@ import "strings"
 // braces do not balance or no brace follows.
 func lastBox(text string) (content string, found, closed bool) {
 	const command = `\boxed`
-	i := strings.LastIndex(text, command)
+	i := lastIndex(text, command)
 	if i < 0 {
 		return "", false, false
 	}
@@ -21,16 +21,26 @@ func closeBrace(s string) (content string, ok bool) {
 	if !strings.HasPrefix(s, "{") {
 		return "", false
 	}
-	depth := 0
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '{':
+	depth := 1
+	open, end := nextByte(s, 1, '{'), nextByte(s, 1, '}')
+	for end < len(s) {
+		if open < end {
 			depth++
-		case '}':
-			if depth--; depth == 0 {
-				return s[1:i], true
-			}
+			open = nextByte(s, open+1, '{')
+			continue
 		}
+		if depth--; depth == 0 {
+			return s[1:end], true
+		}
+		end = nextByte(s, end+1, '}')
 	}
 	return "", false
+}
+
+// nextByte is where c stands next in s from i on, len(s) if nowhere.
+func nextByte(s string, i int, c byte) int {
+	if j := strings.IndexByte(s[i:], c); j >= 0 {
+		return i + j
+	}
+	return len(s)
 }

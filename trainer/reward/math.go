@@ -23,11 +23,28 @@ type deepscaler struct{}
 
 func (deepscaler) Name() string { return "deepscaler" }
 
-func (deepscaler) Check(label string) error { return checkMathLabel(label) }
+func (deepscaler) Check(label string) error {
+	if err := framedLabel(label); err != nil {
+		return err
+	}
+	return checkMathLabel(label)
+}
+
+// framedLabel refuses an \fbox without a \boxed, which deepscaler takes for a box that it
+// then does not find.
+func framedLabel(label string) error {
+	if strings.Contains(label, `\fbox`) && !strings.Contains(label, `\boxed`) {
+		return errors.New(BadGold + `: it holds an \fbox`)
+	}
+	return nil
+}
 
 func (deepscaler) Grade(response, label string) Result {
+	if err := framedLabel(label); err != nil {
+		return Result{Reason: err.Error()}
+	}
 	const think, marker = "</think>", "###Response"
-	if i := strings.LastIndex(response, think); i >= 0 {
+	if i := lastIndex(response, think); i >= 0 {
 		return gradeMath(response[i+len(think):], label)
 	}
 	if _, after, ok := strings.Cut(response, marker); ok {

@@ -253,6 +253,8 @@ func (p *parser) readLabel(s string) bool {
 	switch old := p.unit; {
 	case old.name == "" && old.power > 1: // square, then cm
 		u.power = max(u.power, old.power)
+	case len(old.name) > 200:
+		u = old
 	case old.name != "" && u.name != "":
 		u.name = old.name + " " + u.name
 	}
