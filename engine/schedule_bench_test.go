@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"hash/maphash"
+	"testing"
+
+	"tandem/kernels"
+	"tandem/model"
+)
+
+// BenchmarkHostWork is what the host does for one decoding step of 128 sequences: the plan, the batch, and the drawn
+// tokens; everything but the kernels.
+func BenchmarkHostWork(b *testing.B) {
+	const n = 128
+	dev, err := kernels.NewCPU(kernels.CPUConfig{Workers: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer dev.Close()
+	c, err := model.Shape("tiny")
+	if err != nil {
+		b.Fatal(err)
+	}
+	w, err := model.NewWeights(dev, c, kernels.BF16, 1024)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cfg := Config{Pages: n * model.PagesFor(1024), Seqs: n, Rows: 2048, Context: 1024}
+	st, err := newStep(dev, w, cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := &Engine{cfg: cfg, w: w, step: st}
+	start := func() {
+		e.sched = scheduler{cfg: cfg, pages: newPages(cfg.Pages), hash: maphash.MakeSeed()}
+		for i := range n {
+			tokens := make([]int32, 100)
+			tokens[0] = int32(i)
+			e.sched.waiting = append(e.sched.waiting, &seq{tokens: tokens, turn: 100, maxTokens: 1 << 20, deliver: make(chan turn, 1)})
+		}
+	}
+	tokens, logProbs := make([]int32, n), make([]float32, n)
+	steps := 1 << 20
+	for b.Loop() {
+		if steps++; steps > 900 {
+			b.StopTimer()
+			start()
+			for e.sched.now().Waiting > 0 || e.sched.running[n-1].need() > 1 {
+				e.settle(e.sched.next(), tokens, logProbs)
+			}
+			steps = 0
+			b.StartTimer()
+		}
+		p := e.sched.next()
+		st.fill(p)
+		st.pad(bucket(n))
+		e.settle(p, tokens, logProbs)
+	}
+}
