@@ -90,6 +90,7 @@ func TestCallsLeaveNothingBehind(t *testing.T) {
 	if os.Getenv("TANDEM_LONG") != "" {
 		calls, packages = 10_000, nil
 	}
+	t.Setenv("TMPDIR", t.TempDir())
 	before := measure(t)
 	func() {
 		cfg := Config{Python: os.Getenv("TANDEM_PYTHON"), Wall: 300 * time.Millisecond, Packages: packages}

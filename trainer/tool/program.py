@@ -26,7 +26,7 @@ def run_program(source, leave=os._exit):  # a program may replace the name
 
 # The value of a last expression is shown as an interactive interpreter would show it.
 def execute(source, names):
-    tree = ast.parse(source, NAME)
+    tree = compile(source, NAME, "exec", ast.PyCF_ONLY_AST)
     last = None
     if tree.body and isinstance(tree.body[-1], ast.Expr):
         last = compile(ast.Expression(tree.body.pop().value), NAME, "eval")

@@ -24,8 +24,8 @@ const (
 	Down        Reason = "sandbox_down"  // the sandbox does not run; Err says why
 )
 
-// A Result is what came of one program. Output and Error are the program's own words and prove nothing; the other fields
-// are the runner's and the kernel's.
+// A Result is what came of one program. Output and Error are the program's own words and prove nothing, nor does OutOfMemory
+// with exit status 1, which is read from them; all else is from the runner and the kernel.
 type Result struct {
 	Output  string  `json:"output"`  // what it wrote to standard output, printable UTF-8, cut in the middle at Config.Output
 	Error   string  `json:"error"`   // what it wrote to standard error, and a line about the limit that ended it

@@ -535,7 +535,7 @@ b = b"x" * (1 << 20)
 while True:
     os.write(2, b)
 
-### deep recursion in C | | crashed
+### deep recursion in C | | crashed or ok
 print("held:")
 sys.stdout.flush()
 sys.setrecursionlimit(1 << 30)
