@@ -54,6 +54,7 @@ type atom struct {
 	kind kind
 	n    *big.Int // of a prime or a number
 	name string   // of a symbol or a kernel
+	of   *Expr    // what a kernel stands for
 }
 
 // A ring hands out ids for the atoms of one comparison.

@@ -239,7 +239,7 @@ func (r *ring) kernel(e *Expr) fraction {
 		return whole(nil)
 	}
 	key := s.String()
-	return whole(r.atomPower(factor{r.atom(key, atom{kind: kernel, name: key}), 1, 1}))
+	return whole(r.atomPower(factor{r.atom(key, atom{kind: kernel, name: key, of: e}), 1, 1}))
 }
 
 // write appends a text that equal polynomials of one ring share.

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"sort"
 	"strconv"
 	"strings"
 
@@ -59,14 +60,17 @@ func (v Value) write(s *strings.Builder) {
 	}
 	switch v.Kind {
 	case Scalar:
-		s.WriteString(v.Expr.String())
+		s.WriteString(algebra.Canonical(v.Expr))
 		if v.unit.name != "" {
 			s.WriteString(" " + v.unit.String())
 		}
 	case List:
-		s.WriteByte('{')
-		writeItems(s, v.Items, ", ")
-		s.WriteByte('}')
+		items := make([]string, len(v.Items))
+		for i := range items {
+			items[i] = v.Items[i].String()
+		}
+		sort.Strings(items)
+		s.WriteString("{" + strings.Join(items, ", ") + "}")
 	case Tuple:
 		s.WriteByte(v.Open)
 		writeItems(s, v.Items, ", ")
@@ -80,7 +84,7 @@ func (v Value) write(s *strings.Builder) {
 			if i > 0 {
 				s.WriteString(" " + v.Ops[i-1] + " ")
 			}
-			s.WriteString(e.String())
+			s.WriteString(algebra.Canonical(e))
 		}
 	case Matrix:
 		s.WriteByte('[')
@@ -92,7 +96,7 @@ func (v Value) write(s *strings.Builder) {
 				if j > 0 {
 					s.WriteString(", ")
 				}
-				s.WriteString(e.String())
+				s.WriteString(algebra.Canonical(e))
 			}
 		}
 		s.WriteByte(']')
