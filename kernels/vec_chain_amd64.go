@@ -57,7 +57,7 @@ func (c *chainArgs) block(M, N, K int) {
 	whole := N &^ (chainCols - 1)
 	switch {
 	case c.size() == 2 && K == 1:
-		whole = 0
+		c.lone(M, whole)
 	case M >= chainPack && c.avx512():
 		c.panels(M, N, K)
 		return
@@ -72,7 +72,25 @@ func (c *chainArgs) block(M, N, K int) {
 	}
 }
 
-// edge does columns that fill no tile, and the lone last k of BF16, on copies with zeros around them.
+// lone does the last k of BF16 if their number is odd, as it often is for the keys of an attention, on copies that end
+// in zeros.
+func (c *chainArgs) lone(M, N int) {
+	const width = 4 * chainCols
+	var a [chainRows][2]uint16
+	var b [2][width]uint16
+	for m := range M {
+		a[m][0] = *(*uint16)(unsafe.Add(c.a, m*c.lda))
+	}
+	for n := 0; n < N; n += width {
+		d := c.cols(n)
+		cols := min(width, N-n)
+		copy(b[0][:cols], unsafe.Slice((*uint16)(d.b), cols))
+		d.a, d.lda, d.b, d.ldb = unsafe.Pointer(&a), 4, unsafe.Pointer(&b), 2*width
+		d.direct(M, cols, 1)
+	}
+}
+
+// edge does columns that fill no tile, on copies with zeros around them.
 func (c *chainArgs) edge(M, N, K int) {
 	var b [chainBlock * chainCols]float32
 	var acc [chainRows * chainCols]float32
@@ -112,7 +130,7 @@ func heights(M, tall int) (n, h1, h2 int) {
 	return n, h1, h2
 }
 
-// rows is c from row m on, which there must be: a pointer past the end is none, to the collector and to -race.
+// rows is c from row m on.
 func (c *chainArgs) rows(m int) chainArgs {
 	d := *c
 	d.acc, d.a = unsafe.Add(c.acc, m*c.ldc), unsafe.Add(c.a, m*c.lda)
@@ -123,34 +141,31 @@ func (c *chainArgs) rows(m int) chainArgs {
 func (c *chainArgs) direct(M, N, K int) {
 	talls, h1, h2 := heights(M, 6)
 	for i := range talls {
-		d := c.rows(6 * i)
-		d.across(6, 1, N, K)
+		c.across(6*i, 6, 1, N, K)
 	}
 	m := 6 * talls
 	for _, h := range [2]int{h1, h2} {
-		if h == 0 {
-			continue
+		switch {
+		case h > 3:
+			c.across(m, h, 1, N, K)
+		case h == 3:
+			c.across(m, 2, 2, N, K)
+			c.across(m+2, 1, 4, N, K)
+		case h == 2:
+			c.across(m, 2, 2, N, K)
+		case h == 1:
+			c.across(m, 1, 4, N, K)
 		}
-		d := c.rows(m)
-		if m += h; h > 3 {
-			d.across(h, 1, N, K)
-			continue
-		}
-		if h > 1 {
-			d.across(2, 2, N, K)
-		}
-		if h != 2 {
-			e := d.rows(h - 1)
-			e.across(1, 4, N, K)
-		}
+		m += h
 	}
 }
 
-// across does h rows of N columns, in tiles of 16·units and, for what is left, of 16.
-func (c *chainArgs) across(h, units, N, K int) {
-	c.tile(h, units, N/(chainCols*units), K)
+// across does h rows of N columns from row m on, in tiles of 16·units and, for what is left, of 16.
+func (c *chainArgs) across(m, h, units, N, K int) {
+	d := c.rows(m)
+	d.tile(h, units, N/(chainCols*units), K)
 	if left := N % (chainCols * units); left > 0 {
-		d := c.cols(N - left)
+		d = d.cols(N - left)
 		d.tile(h, 1, left/chainCols, K)
 	}
 }
