@@ -3,7 +3,8 @@ package kernels
 import "fmt"
 
 // vec is the set of inner loops that the CPU bodies are written with. The sets (plain Go, AVX2, AVX-512) give the same
-// bits; doc.go says which sums they form. Slices are checked by their callers' shapes: row r of x starts at r*ldx.
+// bits; doc.go says which sums they form, and what a NaN's payload is nobody says. Row r of x starts at r*ldx; a slice
+// that does not hold its rows is a panic.
 type vec struct {
 	name string
 
