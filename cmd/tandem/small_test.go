@@ -129,23 +129,25 @@ func sameRun(t *testing.T, got, want string) {
 }
 
 // replies are those of all steps on rollouts, but for what the engine had cached, which depends on when they met in it.
-func replies(t *testing.T, dir string) map[int][][]*trainer.Rollout {
+func replies(t *testing.T, dir string) map[int]trainer.StepLog {
 	t.Helper()
 	d, _, err := run.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	all := make(map[int][][]*trainer.Rollout)
+	all := make(map[int]trainer.StepLog)
 	for step := range smallSteps {
-		var groups [][]*trainer.Rollout
-		if logged, err := d.ReadStep(step, &groups); err != nil {
+		var log trainer.StepLog
+		if logged, err := d.ReadStep(step, &log); err != nil {
 			t.Error(err)
 		} else if logged {
-			all[step] = groups
+			all[step] = log
 		}
-		for _, r := range slices.Concat(groups...) {
-			r.Cached = 0
+		for _, g := range log.Groups {
+			for _, r := range g.Rollouts {
+				r.Cached = 0
+			}
 		}
 	}
 	return all
