@@ -12,7 +12,7 @@ import (
 // CPUConfig chooses how the CPU device works; the zero value is the machine's best.
 type CPUConfig struct {
 	Workers int    // threads that compute, the caller included; 0 means one per processor
-	Vec     string // "go", "avx2" or "avx512"; "" means the fastest that passes its self-test here
+	Vec     string // "go", "avx2", "avx512" or "avx512bf16"; "" means the fastest that passes its self-test here
 }
 
 // CPU is the device that is always there. Launches run at once, on all workers.
