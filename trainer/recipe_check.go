@@ -8,6 +8,9 @@ import (
 	"strconv"
 )
 
+// most is the largest size of anything: what it is multiplied with to plan the memory does not overflow.
+const most = 1 << 30
+
 // Check says what is wrong with a recipe, every fault at once.
 func (r Recipe) Check() error {
 	var faults []error
@@ -32,7 +35,7 @@ func (r Recipe) Check() error {
 	want(ro.Prompts >= 1, "rollout.prompts is %d, want at least 1", ro.Prompts)
 	want(ro.Samples >= 1, "rollout.samples is %d, want at least 1", ro.Samples)
 	want(ro.MaxTokens >= 1 && ro.MaxTokens < m.Context, "rollout.max_tokens is %d, want 1 to less than model.context, %d", ro.MaxTokens, m.Context)
-	want(ro.Temperature > 0 && !math.IsInf(float64(ro.Temperature), 0), "rollout.temperature is %v, want more than 0: greedy replies have no distribution to learn from", ro.Temperature)
+	want(ro.Temperature >= 1e-3 && ro.Temperature <= 1e3, "rollout.temperature is %v, want 0.001 to 1000: greedy replies have no distribution to learn from", ro.Temperature)
 	want(ro.TopP == 1 && ro.TopK == 0, "rollout.top_p is %v and rollout.top_k is %d, want 1 and 0: training needs the log-prob of the distribution that was sampled", ro.TopP, ro.TopK)
 	want(ro.OverSampling >= 0 && ro.Waves >= 1, "rollout.over_sampling and waves are %d and %d, want 0 and 1 at least", ro.OverSampling, ro.Waves)
 	want(!ro.Dynamic || ro.Samples > 1, "rollout.dynamic is set with rollout.samples = 1: no group can differ")
@@ -57,6 +60,19 @@ func (r Recipe) Check() error {
 
 	want(r.Evaluation.Every >= 0 && r.Evaluation.Problems >= 0 && r.Evaluation.Samples >= 1, "evaluation.every, problems and samples are %d, %d and %d, want 0, 0 and 1 at least",
 		r.Evaluation.Every, r.Evaluation.Problems, r.Evaluation.Samples)
+	for _, size := range []struct {
+		key string
+		n   int
+	}{
+		{"model.context", m.Context}, {"rollout.prompts", ro.Prompts}, {"rollout.samples", ro.Samples}, {"rollout.pages", ro.Pages},
+		{"rollout.batch", ro.Batch}, {"rollout.rows", ro.Rows}, {"train.rows", r.Train.Rows}, {"warmup.samples", r.Warmup.Samples},
+		{"evaluation.samples", r.Evaluation.Samples},
+	} {
+		want(size.n <= most, "%s is %d, want at most %d", size.key, size.n, most)
+	}
+	if ro.Prompts <= most && ro.Samples <= most {
+		want(ro.Prompts*ro.Samples <= most, "rollout.prompts times samples is %d, want at most %d", ro.Prompts*ro.Samples, most)
+	}
 	want(r.Checkpoint.Every >= 1 && r.Checkpoint.Keep >= 1, "checkpoint.every and keep are %d and %d, want at least 1", r.Checkpoint.Every, r.Checkpoint.Keep)
 	return errors.Join(faults...)
 }
@@ -73,7 +89,7 @@ func (o OptimizerConfig) check(at string) error {
 	want(o.WarmupSteps >= 0, "warmup_steps", o.WarmupSteps, "0 or more")
 	want(o.Beta1 >= 0 && o.Beta1 < 1, "beta1", o.Beta1, "0 to less than 1")
 	want(o.Beta2 >= 0 && o.Beta2 < 1, "beta2", o.Beta2, "0 to less than 1")
-	want(o.Eps > 0, "eps", o.Eps, "more than 0")
+	want(o.Eps > 0 && o.Eps < 1, "eps", o.Eps, "more than 0 and less than 1")
 	want(o.WeightDecay >= 0 && o.WeightDecay < 1, "weight_decay", o.WeightDecay, "0 to less than 1")
 	_, err := o.maxNorm()
 	want(err == nil, "clip_norm", strconv.Quote(o.ClipNorm), `a positive number or "off"`)
