@@ -38,12 +38,12 @@ func newCgroup(memory int64, tasks int) (*cgroup, error) {
 	if old {
 		limit = "memory.limit_in_bytes"
 	}
-	if err := g.add(memoryDir, limit, memory); err != nil {
-		return nil, err
+	err = g.add(memoryDir, limit, memory)
+	if err == nil {
+		err = g.add(tasksDir, "pids.max", int64(tasks))
 	}
-	if err := g.add(tasksDir, "pids.max", int64(tasks)); err != nil {
-		g.remove()
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, g.remove())
 	}
 	return g, nil
 }
