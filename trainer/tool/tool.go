@@ -13,13 +13,12 @@
 // no channel to forge.
 //
 // Which parts do the work: Linux itself, asked by three short Python files (jail.py, server.py, program.py) through ctypes.
-// Bubblewrap was tried: it makes one such jail well, but a fork server needs a jail for each call inside it, and run by root
-// it keeps user 0. A helper re-executed from this binary would ask a hook of every main and every test that uses a sandbox.
+// Bubblewrap makes one such jail well, but a fork server needs one more for each call inside it, and run by root it keeps
+// user 0. A helper re-executed from this binary would ask a hook of every main and every test that uses a sandbox.
 // A call has to be forked from a process that has numpy and sympy in memory, so the code that forks is Python in any case.
 //
-// Same program, same result: hash seed, time zone, locale, random seeds and thread counts are fixed. What a
-// program draws from the system (os.urandom, an unseeded numpy generator), the time of day and
-// the addresses of objects are not.
+// Same program, same result: hash seed, time zone, locale, random seeds and thread counts are fixed. What a program draws from the
+// system (os.urandom, an unseeded numpy generator), the time of day and the addresses of objects are not.
 package tool
 
 import (
