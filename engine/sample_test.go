@@ -75,22 +75,22 @@ func TestSampleDoesNotDependOnWhatSharesTheBatch(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	roomy := newEngine(t, engine.Config{Pages: 40, Seqs: 4, Rows: 300, Context: 300})
-	tight := newEngine(t, engine.Config{Pages: 9, Seqs: 5, Rows: 17, Context: 300})
+	tight := newEngine(t, engine.Config{Pages: 7, Seqs: 5, Rows: 17, Context: 300})
 
 	common := prompt(r, 100)
 	var requests []engine.Request
-	for i := range 24 {
+	for i := range 16 {
 		var p []int32
 		switch {
 		case i%3 == 0:
-			p = append(slices.Clone(common[:r.IntN(len(common))+1]), prompt(r, r.IntN(80))...)
+			p = append(slices.Clone(common[:r.IntN(len(common))+1]), prompt(r, r.IntN(40))...)
 		case i%3 == 1 && i > 3:
 			p = requests[i-1].Tokens // the same prompt again
 		default:
-			p = prompt(r, 1+r.IntN(200))
+			p = prompt(r, 1+r.IntN(100))
 		}
 		requests = append(requests, engine.Request{Tokens: p, Seed: r.Uint64(), Params: engine.Params{
-			MaxTokens: 1 + r.IntN(60), Temperature: []float32{0, 0.5, 1, 2}[r.IntN(4)], TopK: r.IntN(3) * 5, TopP: 0.5 + 0.5*r.Float32(), Stop: []int32{3},
+			MaxTokens: 60 + r.IntN(130), Temperature: []float32{0, 0.5, 1, 2}[r.IntN(4)], TopK: r.IntN(3) * 5, TopP: 0.5 + 0.5*r.Float32(),
 		}})
 	}
 	var alone []engine.Sample
