@@ -11,9 +11,12 @@ export CGO_ENABLED := 1
 export CGO_LDFLAGS := -L$(CURDIR)/build/native
 
 # Packages whose goroutines share state.
-RACE := ./kernels ./engine ./trainer ./trainer/run
+RACE := ./kernels ./engine ./trainer ./trainer/run ./trainer/eval
 
-.PHONY: help build native demo test test-long lint bench clean tools
+# The sandbox's tests run programs with numpy and sympy where these can be had.
+PYTHON_PACKAGES := numpy sympy
+
+.PHONY: help build native python demo test test-long lint bench clean tools
 
 help:
 	@sed -n 's/^# //p' Makefile | sed '/^Packages/,$$d'
@@ -28,6 +31,17 @@ tools:
 native: tools
 	@tokenizer/native/build.sh build/native
 
+# An interpreter with the packages on offer to programs in the sandbox; without it their tests skip.
+build/venv/ready:
+	@rm -rf build/venv && mkdir -p build
+	@if python3 -m venv build/venv && build/venv/bin/python -m pip install --quiet --disable-pip-version-check $(PYTHON_PACKAGES); then \
+		touch $@; \
+	else \
+		echo 'make: no Python with numpy and sympy: tests of them will skip; it takes python3-venv (apt-get install -y python3-venv) and PyPI' >&2; \
+	fi
+
+python: build/venv/ready
+
 build: native
 	@$(GO) build -o bin/tandem ./cmd/tandem
 
@@ -40,13 +54,16 @@ lint: native
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-test: lint
-	$(GO) test -timeout 30m ./...
-	$(GO) test -timeout 30m -race -short $(RACE)
+# $(PYTHON) names that interpreter, if it is there when a command runs.
+PYTHON = $$(ls $(CURDIR)/build/venv/bin/python 2>/dev/null)
 
-test-long: lint
-	TANDEM_LONG=1 $(GO) test -timeout 300m ./...
-	TANDEM_LONG=1 $(GO) test -timeout 300m -race $(RACE)
+test: lint python
+	TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 30m ./...
+	TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 30m -race -short $(RACE)
+
+test-long: lint python
+	TANDEM_LONG=1 TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 300m ./...
+	TANDEM_LONG=1 TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 300m -race $(RACE)
 
 bench: native
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...

@@ -12,6 +12,7 @@ import (
 
 	"tandem/kernels"
 	"tandem/kernels/device"
+	"tandem/trainer/tool"
 )
 
 func newDoctorCmd() *cobra.Command {
@@ -25,7 +26,7 @@ func newDoctorCmd() *cobra.Command {
 
 func doctor() error {
 	fmt.Println(version())
-	line := func(name, format string, args ...any) { fmt.Printf("%-16s %s\n", name, fmt.Sprintf(format, args...)) }
+	line := func(name, format string, args ...any) { fmt.Printf("%-26s %s\n", name, fmt.Sprintf(format, args...)) }
 	line("processors", "%d (%s)", runtime.NumCPU(), cpuModel())
 	free, err := device.FreeMemory()
 	if err != nil {
@@ -58,6 +59,13 @@ func doctor() error {
 		return fmt.Errorf("no device works: %w", err)
 	}
 	line("device", "%s", dev.Name())
+	for _, l := range tool.Probe() {
+		verdict := "yes"
+		if !l.OK {
+			verdict = "no"
+		}
+		line("sandbox: "+l.Name, "%s, %s", verdict, l.Detail)
+	}
 	return dev.Close()
 }
 
