@@ -198,8 +198,8 @@ func (l *loop) show(m trainer.Metrics, n, of int) {
 	if m.Replayed {
 		replay = "  (replies from the log)"
 	}
-	fmt.Printf("step %*d/%d  reward %.3f  passed %3.0f%%  length %5.1f  entropy %.3f  grad %6.3f  mismatch %g  rollout %5.0f tokens/s  update %6.0f tokens/s%s\n",
-		digits(of), n+1, of, m.Reward, 100*m.PassRate, m.Length, m.Entropy, m.GradNorm, m.Mismatch,
+	fmt.Printf("step %*d/%d  reward %.3f  passed %3.0f%%  wasted %3.0f%%  length %5.1f  entropy %.3f  grad %6.3f  mismatch %g  sampled %5.0f, trained %5.0f tokens/s%s\n",
+		digits(of), n+1, of, m.Reward, 100*m.PassRate, 100*m.Wasted, m.Length, m.Entropy, m.GradNorm, m.Mismatch,
 		rate(m.Sampled, m.RolloutSeconds), rate(m.Trained, m.UpdateSeconds), replay)
 }
 

@@ -20,14 +20,15 @@ type progress struct {
 	total int
 	begun time.Time
 
-	mu   sync.Mutex
-	bar  *progressbar.ProgressBar // counts from first, or its ETA would count what an earlier process did
-	n    int
-	last time.Time
+	mu    sync.Mutex
+	bar   *progressbar.ProgressBar // counts from first, or its ETA would count what an earlier process did
+	n     int
+	moved time.Time // when n last changed
+	last  time.Time // when the last plain line was written
 }
 
 func newProgress(to *os.File, name string, first, total int, unit string) *progress {
-	p := &progress{to: to, name: name, unit: unit, first: first, total: total, n: first, begun: time.Now(), last: time.Now()}
+	p := &progress{to: to, name: name, unit: unit, first: first, total: total, n: first, begun: time.Now(), moved: time.Now(), last: time.Now()}
 	if term.IsTerminal(int(to.Fd())) && total > first {
 		p.bar = progressbar.NewOptions(total-first,
 			progressbar.OptionSetWriter(to), progressbar.OptionSetDescription(name), progressbar.OptionShowCount(),
@@ -43,19 +44,15 @@ const plainEvery = 10 * time.Second
 func (p *progress) set(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.n = n
+	p.n, p.moved = n, time.Now()
 	if p.bar != nil {
 		_ = p.bar.Set(n - p.first) // a terminal that cannot be written to loses the bar, nothing else
 		return
 	}
-	done, left := n-p.first, p.total-n
-	if p.due() && done > 0 {
-		eta := time.Duration(float64(time.Since(p.begun)) / float64(done) * float64(left)).Round(time.Second)
-		fmt.Fprintf(p.to, "%s: %d of %d %s, %v left\n", p.name, n, p.total, p.unit, eta)
-	}
+	p.plain("")
 }
 
-// part says how far the next unit is.
+// part says how far the next unit is. Without a terminal that is worth a line only where a unit takes its time.
 func (p *progress) part(phase string, done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,9 +60,22 @@ func (p *progress) part(phase string, done, total int) {
 		p.bar.Describe(fmt.Sprintf("%s, %s %d/%d", p.name, phase, done, total))
 		return
 	}
-	if p.due() {
-		fmt.Fprintf(p.to, "%s: %d of %d %s, %s %d of %d\n", p.name, p.n, p.total, p.unit, phase, done, total)
+	if time.Since(p.moved) >= plainEvery {
+		p.plain(fmt.Sprintf(", %s %d of %d", phase, done, total))
 	}
+}
+
+// plain writes a line now and then.
+func (p *progress) plain(part string) {
+	if !p.due() {
+		return
+	}
+	left := ""
+	if done := p.n - p.first; done > 0 {
+		eta := time.Duration(float64(time.Since(p.begun)) / float64(done) * float64(p.total-p.n))
+		left = fmt.Sprintf(", %v left", eta.Round(time.Second))
+	}
+	fmt.Fprintf(p.to, "%s: %d of %d %s%s%s\n", p.name, p.n, p.total, p.unit, part, left)
 }
 
 func (p *progress) due() bool {

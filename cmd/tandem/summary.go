@@ -49,7 +49,7 @@ func sideBySide(before, after []trainer.Rendered) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-*s  %s\n", width, "reply before", "reply after")
 	for i := range min(len(before), len(after)) {
-		fmt.Fprintf(&b, "%s\n", printable(strings.ReplaceAll(before[i].Prompt, "\n", " ")))
+		fmt.Fprintf(&b, "%s\n", printable(before[i].Problem))
 		left, right := lines(before[i].Reply, width), lines(after[i].Reply, width)
 		for n := range max(len(left), len(right)) {
 			fmt.Fprintf(&b, "%s  %s\n", pad(at(left, n), width), at(right, n))
