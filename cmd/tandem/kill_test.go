@@ -125,7 +125,7 @@ func TestInterruptedRunsEndWithTheSameBits(t *testing.T) {
 		r := p.wait()
 		done := lineCount(dir, "metrics.jsonl")
 		want := fmt.Sprintf("stopped after step %d of %d; go on with: tandem train --resume --run %s", done, smallSteps, dir)
-		if r.code != 130 || !strings.Contains(r.stdout, want) || r.stderr != "" {
+		if r.code != 130 || !strings.Contains(r.stdout, want) || r.complaints() != "" {
 			t.Fatalf("interrupted after step %d: %v, want %q", done, r, want)
 		}
 		if last := lastCheckpoint(dir); last != done {
@@ -153,7 +153,7 @@ func TestInterruptedGenerate(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if r := p.wait(); r.code != 130 || r.stderr != "tandem: interrupted\n" {
+	if r := p.wait(); r.code != 130 || r.complaints() != "tandem: interrupted\n" {
 		t.Errorf("interrupted: %v", r)
 	}
 }

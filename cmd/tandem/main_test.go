@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +111,19 @@ type result struct {
 func (r result) String() string {
 	return fmt.Sprintf("exit status %d\nstdout: %s\nstderr: %s", r.code, r.stdout, r.stderr)
 }
+
+// complaints are what stderr has beside the lines of progress, of which a slow machine shows some.
+func (r result) complaints() string {
+	var out strings.Builder
+	for line := range strings.Lines(r.stderr) {
+		if !progressLine.MatchString(line) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+var progressLine = regexp.MustCompile(`^[\w-]+: \d+ of \d+ (steps|replies), .*\n$`)
 
 // patience is for a process of seconds on a machine that does much else.
 const patience = 5 * time.Minute

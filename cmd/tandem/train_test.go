@@ -57,7 +57,7 @@ func TestTrainOutputIsPlainWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	_, args := small(t, "train.steps=2", "warmup.steps=3", "evaluation.every=1")
 	r := tandem(t, args...)
-	if strings.ContainsAny(r.stdout+r.stderr, "\r\x1b") || r.stderr != "" {
+	if strings.ContainsAny(r.stdout+r.stderr, "\r\x1b") || r.complaints() != "" {
 		t.Errorf("without a terminal it moves a cursor, or complains: %q, %q", r.stdout, r.stderr)
 	}
 	for want, n := range map[string]int{
