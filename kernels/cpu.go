@@ -20,7 +20,7 @@ type CPU struct {
 	name   string
 	arenas *mapping
 	pool   *pool
-	mu     sync.Mutex // guards arenas.used
+	mu     sync.Mutex // one Alloc at a time
 }
 
 // NewCPU starts the workers.

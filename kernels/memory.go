@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -11,7 +12,7 @@ import (
 // heap; a Ptr is an offset into it.
 type mapping struct {
 	bytes []byte
-	used  int
+	used  atomic.Int64 // grows while others launch
 }
 
 const (
@@ -28,7 +29,9 @@ func reserve() (*mapping, error) {
 		var b []byte
 		b, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 		if err == nil {
-			return &mapping{bytes: b, used: firstPtr}, nil
+			m := &mapping{bytes: b}
+			m.used.Store(firstPtr)
+			return m, nil
 		}
 	}
 	return nil, fmt.Errorf("cpu: reserve address space: %w", err)
@@ -39,11 +42,12 @@ func (m *mapping) alloc(n int) (Ptr, error) {
 	if n >= bigArena {
 		align = hugePage
 	}
-	at := (m.used + align - 1) &^ (align - 1)
+	used := int(m.used.Load())
+	at := (used + align - 1) &^ (align - 1)
 	if n < 0 || n > len(m.bytes)-at {
-		return 0, fmt.Errorf("cpu: allocate %d bytes: %d of %d bytes of address space are left", n, len(m.bytes)-m.used, len(m.bytes))
+		return 0, fmt.Errorf("cpu: allocate %d bytes: %d of %d bytes of address space are left", n, len(m.bytes)-used, len(m.bytes))
 	}
-	m.used = at + n
+	m.used.Store(int64(at + n))
 	if n >= bigArena {
 		// Advice only: without huge pages everything is slower, not wrong.
 		_ = unix.Madvise(m.bytes[at:at+n], unix.MADV_HUGEPAGE)
@@ -87,10 +91,15 @@ func (m *Memory) U64(p Ptr, n int) []uint64 {
 }
 
 func (m *Memory) at(p Ptr, n, size int) unsafe.Pointer {
-	if p < firstPtr || n < 0 || int(p)+n*size > m.arenas.used || int(p)%size != 0 {
-		panic(fmt.Sprintf("address %d: %d elements of %d bytes are outside the %d bytes allocated or misaligned", p, n, size, m.arenas.used))
+	if p < firstPtr || n < 0 || int(p)+n*size > int(m.arenas.used.Load()) || int(p)%size != 0 {
+		m.fault(p, n, size)
 	}
 	return unsafe.Pointer(&m.arenas.bytes[p])
+}
+
+// fault stands apart so that at can be inlined.
+func (m *Memory) fault(p Ptr, n, size int) {
+	panic(fmt.Sprintf("address %d: %d elements of %d bytes are outside the %d bytes allocated or misaligned", p, n, size, m.arenas.used.Load()))
 }
 
 // Load is n elements of dtype d from element off on, as float32: the memory itself for F32, a copy in scratch for BF16.
