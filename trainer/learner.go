@@ -36,7 +36,7 @@ func weigh(alg Algorithm, groups [][]*Rollout, rewards [][]float32, loss Loss, m
 	tokens := make([][]int, len(groups))
 	for p, group := range groups {
 		for _, r := range group {
-			tokens[p] = append(tokens[p], r.tokens())
+			tokens[p] = append(tokens[p], covered(r.Spans))
 		}
 	}
 	adv := alg.Advantages(rewards)
@@ -55,15 +55,6 @@ func weigh(alg Algorithm, groups [][]*Rollout, rewards [][]float32, loss Loss, m
 		}
 	}
 	return samples, factor, nil
-}
-
-// tokens is the number of tokens that the spans cover.
-func (r *Rollout) tokens() int {
-	n := 0
-	for _, s := range r.Spans {
-		n += s[1] - s[0]
-	}
-	return n
 }
 
 // inert says that every advantage is 0, so that the gradient is, exactly.
@@ -138,26 +129,16 @@ func (l *learner) refer(ctx context.Context, samples []*sample, invT float32) er
 	if l.ref == nil {
 		return nil
 	}
-	for lo := 0; lo < len(samples); {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("reference: %w", err)
-		}
-		l.ref.reset()
-		var heads []int
-		hi := lo
-		for ; hi < len(samples) && l.ref.fits(len(samples[hi].Tokens)); hi++ {
-			heads = append(heads, l.ref.add(samples[hi].Tokens, samples[hi].Spans))
-		}
-		if hi == lo {
-			return fmt.Errorf("reference: a sequence of %d tokens exceeds train.rows, %d", len(samples[lo].Tokens), l.ref.batch.Limits().Rows)
-		}
-		if err := l.ref.forward(invT); err != nil {
-			return fmt.Errorf("reference: %w", err)
-		}
-		for i, s := range samples[lo:hi] {
-			s.ref = append([]float32(nil), l.ref.logProbs.host[heads[i]:heads[i]+s.tokens()]...)
-		}
-		lo = hi
+	seqs, spans := make([][]int32, len(samples)), make([][]span, len(samples))
+	for i, s := range samples {
+		seqs[i], spans[i] = s.Tokens, s.Spans
+	}
+	refs, err := l.ref.logProbs(ctx, seqs, spans, invT)
+	if err != nil {
+		return fmt.Errorf("reference: %w", err)
+	}
+	for i, s := range samples {
+		s.ref = refs[i]
 	}
 	return nil
 }
@@ -230,7 +211,7 @@ func (l *learner) backprop(alg Algorithm, samples []*sample, heads []int, invT f
 			continue
 		}
 		lo, hi := heads[i], heads[i]+len(s.adv)
-		s.new = append([]float32(nil), p.logProbs.host[lo:hi]...)
+		s.new = append([]float32(nil), p.logp.host[lo:hi]...)
 		s.entropy = append([]float32(nil), p.entropy.host[lo:hi]...)
 		dlogp := p.dlogp.host[lo:hi]
 		s.loss, s.clipped = alg.Grad(Terms{New: s.new, Old: s.LogProbs, Adv: s.adv, Ref: s.ref}, dlogp)

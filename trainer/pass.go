@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"context"
 	"fmt"
 
 	"tandem/kernels"
@@ -19,7 +20,7 @@ type pass struct {
 	kv    kernels.Tensor // (L, pages, 2K, 64·E), each page used by one sequence of the batch
 	pages int            // in use
 
-	logProbs, entropy, dlogp pinnedF32 // (R)
+	logp, entropy, dlogp pinnedF32 // (R)
 }
 
 // pinnedF32 is memory that host and device both address.
@@ -63,7 +64,7 @@ func newPass(dev kernels.Device, w *model.Weights, l model.Limits, train bool) (
 	if p.batch, err = model.NewBatch(dev, l); err != nil {
 		return nil, err
 	}
-	for _, f := range []*pinnedF32{&p.logProbs, &p.entropy, &p.dlogp} {
+	for _, f := range []*pinnedF32{&p.logp, &p.entropy, &p.dlogp} {
 		if *f, err = newPinnedF32(dev, l.Heads); err != nil {
 			return nil, fmt.Errorf("log-probs of %d rows: %w", l.Heads, err)
 		}
@@ -107,20 +108,56 @@ func (p *pass) add(tokens []int32, spans []span) int {
 	return head
 }
 
-// forward computes the log-probs and entropies of the batch's spans: rows of p.logProbs.host and p.entropy.host.
+// forward computes the log-probs and entropies of the batch's spans: rows of p.logp.host and p.entropy.host.
 func (p *pass) forward(invT float32) error {
 	if p.batch.R == 0 {
 		return nil
 	}
 	model.Forward(p.q, p.w, p.batch, p.kv, p.acts)
 	R := p.batch.R
-	model.LogProbs(p.q, p.w, p.batch, p.acts, p.logProbs.tensor(R), p.entropy.tensor(R), invT)
+	model.LogProbs(p.q, p.w, p.batch, p.acts, p.logp.tensor(R), p.entropy.tensor(R), invT)
 	return p.q.Sync()
 }
 
 // backward adds the gradient of the batch to g, given p.dlogp.host.
 func (p *pass) backward(g *model.Weights) {
 	model.Backward(p.q, p.w, g, p.batch, p.kv, p.acts, p.dlogp.tensor(p.batch.R), kernels.Tensor{})
+}
+
+// logProbs gives the log-probs of the spans of given sequences, in as many batches as it takes.
+func (p *pass) logProbs(ctx context.Context, seqs [][]int32, spans [][]span, invT float32) ([][]float32, error) {
+	out := make([][]float32, len(seqs))
+	for lo := 0; lo < len(seqs); {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p.reset()
+		var heads []int
+		hi := lo
+		for ; hi < len(seqs) && p.fits(len(seqs[hi])); hi++ {
+			heads = append(heads, p.add(seqs[hi], spans[hi]))
+		}
+		if hi == lo {
+			return nil, fmt.Errorf("sequence %d: %d tokens exceed the %d that fit", lo, len(seqs[lo]), p.batch.Limits().Rows)
+		}
+		if err := p.forward(invT); err != nil {
+			return nil, err
+		}
+		for i, head := range heads {
+			out[lo+i] = append([]float32{}, p.logp.host[head:head+covered(spans[lo+i])]...)
+		}
+		lo = hi
+	}
+	return out, nil
+}
+
+// covered is the number of tokens in the spans.
+func covered(spans []span) int {
+	n := 0
+	for _, s := range spans {
+		n += s[1] - s[0]
+	}
+	return n
 }
 
 // A Scorer gives the log-probs of given sequences by the training forward.
@@ -140,29 +177,16 @@ func (s *Scorer) LogProbs(seqs [][]int32, temperature float32) ([][]float32, err
 	if !(temperature > 0) {
 		return nil, fmt.Errorf("score: temperature is %v, want more than 0", temperature)
 	}
-	out := make([][]float32, len(seqs))
-	p := s.pass
-	for lo := 0; lo < len(seqs); {
-		p.reset()
-		heads := []int{}
-		hi := lo
-		for ; hi < len(seqs) && p.fits(len(seqs[hi])); hi++ {
-			if err := checkSequence(seqs[hi], p.w.Config.Vocab, p.batch.Limits()); err != nil {
-				return nil, fmt.Errorf("score sequence %d: %w", hi, err)
-			}
-			heads = append(heads, p.add(seqs[hi], []span{{1, len(seqs[hi])}}))
+	spans := make([][]span, len(seqs))
+	for i, tokens := range seqs {
+		if err := checkSequence(tokens, s.pass.w.Config.Vocab, s.pass.batch.Limits()); err != nil {
+			return nil, fmt.Errorf("score sequence %d: %w", i, err)
 		}
-		if hi == lo {
-			return nil, fmt.Errorf("score sequence %d: %d tokens exceed the %d that fit", lo, len(seqs[lo]), p.batch.Limits().Rows)
-		}
-		if err := p.forward(1 / temperature); err != nil {
-			return nil, fmt.Errorf("score: %w", err)
-		}
-		for i, head := range heads {
-			n := max(len(seqs[lo+i])-1, 0)
-			out[lo+i] = append([]float32{}, p.logProbs.host[head:head+n]...)
-		}
-		lo = hi
+		spans[i] = []span{{1, max(len(tokens), 1)}}
+	}
+	out, err := s.pass.logProbs(context.Background(), seqs, spans, 1/temperature)
+	if err != nil {
+		return nil, fmt.Errorf("score: %w", err)
 	}
 	return out, nil
 }
