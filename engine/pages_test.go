@@ -64,7 +64,11 @@ func TestPagesRandom(t *testing.T) {
 			}
 			p.dropAll(h.held)
 			holders = slices.Delete(holders, i, i+1)
-		case r.IntN(50) == 0:
+		case r.IntN(50) == 0: // the weights have changed: everybody starts again
+			for _, h := range holders {
+				p.dropAll(h.held)
+			}
+			holders = nil
 			p.forget()
 		}
 		books()

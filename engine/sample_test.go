@@ -15,6 +15,7 @@ import (
 
 	"tandem/engine"
 	"tandem/kernels"
+	"tandem/model"
 )
 
 func newEngine(t testing.TB, cfg engine.Config) *engine.Engine {
@@ -425,4 +426,24 @@ func ExampleEngine() {
 	}
 	fmt.Println(len(sample.Tokens), len(sample.LogProbs), sample.Stop)
 	// Output: 8 8 length
+}
+
+// TestOnePageIsEnough opens a prompt whose first tokens lie on the only page there is.
+func TestOnePageIsEnough(t *testing.T) {
+	dev, w := tiny(t, kernels.BF16)
+	e, err := engine.New(dev, w, engine.Config{Pages: 1, Seqs: 1, Rows: 64, Context: model.PageTokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for _, last := range []int32{3, 4} {
+		s, err := e.Open(engine.Request{Tokens: []int32{1, 2, last}, Params: engine.Params{MaxTokens: 2, Temperature: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sample, err := s.Next(context.Background()); err != nil || len(sample.Tokens) != 2 {
+			t.Errorf("prompt that ends in %d: %+v, %v", last, sample, err)
+		}
+		s.Close()
+	}
 }

@@ -241,14 +241,16 @@ func (sc *scheduler) start(p *plan, s *seq) bool {
 	if n > 0 {
 		sc.pages.hold(partial)
 	}
+	need := model.PagesFor(len(s.tokens)) - len(full)
+	if n > 0 && sc.pages.available()-need < len(sc.running) {
+		sc.pages.drop(partial) // what would be copied may lie on the very page that is missing
+		n = 0
+	}
 	var own []int32
-	if need := model.PagesFor(len(s.tokens)) - len(full); sc.pages.available()-need >= len(sc.running) {
+	if sc.pages.available()-need >= len(sc.running) {
 		own = sc.pages.take(need)
 	}
 	if own == nil {
-		if n > 0 {
-			sc.pages.drop(partial)
-		}
 		sc.pages.dropAll(full)
 		return false
 	}

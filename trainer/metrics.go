@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"encoding/json"
 	"math"
 
 	"tandem/engine"
@@ -42,6 +43,26 @@ type Metrics struct {
 
 	updates int
 	wasted  int // tokens
+}
+
+// MarshalJSON writes null for a figure that is not finite, which JSON has no number for.
+func (m Metrics) MarshalJSON() ([]byte, error) {
+	type plain Metrics
+	finite := func(x float64) *float64 {
+		if x-x != 0 {
+			return nil
+		}
+		return &x
+	}
+	return json.Marshal(struct { // the outer fields hide those of the same name
+		plain
+		Advantage *float64 `json:"advantage"`
+		Loss      *float64 `json:"loss"`
+		Entropy   *float64 `json:"entropy"`
+		Ratio     *float64 `json:"ratio"`
+		Mismatch  *float64 `json:"mismatch"`
+		GradNorm  *float64 `json:"grad_norm"`
+	}{plain(m), finite(m.Advantage), finite(m.Loss), finite(m.Entropy), finite(m.Ratio), finite(m.Mismatch), finite(m.GradNorm)})
 }
 
 // sampled notes what the replies were worth. Discarded ones count as sampled and wasted, and in no mean.

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -236,6 +237,45 @@ func TestCancelledStepChangesNothing(t *testing.T) {
 		}
 	}
 	sameState(t, weightsOf(t, tr), weightsOf(t, whole), "cancelled and repeated")
+}
+
+// TestStepWithSeveralUpdatesIsNotCutBetweenThem cancels in the second of two: the first has changed the weights.
+func TestStepWithSeveralUpdatesIsNotCutBetweenThem(t *testing.T) {
+	r := shortRecipe()
+	r.Warmup.Steps = 0
+	whole, tr := newTestTrainer(t, r, nil), newTestTrainer(t, r, nil)
+	want := steps(t, whole, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	updates := 0
+	tr.notify = func(p Progress) {
+		if p.Phase == "update" && p.Done == 1 {
+			if updates++; updates == r.Algorithm.Updates {
+				cancel()
+			}
+		}
+	}
+	m, err := tr.Step(ctx)
+	if err != nil || ctx.Err() == nil {
+		t.Fatalf("cancelled in update %d of %d: %v, want a whole step", updates, r.Algorithm.Updates, err)
+	}
+	if diff := cmp.Diff(want[0], timeless(m), cmp.AllowUnexported(Metrics{})); diff != "" {
+		t.Error(diff)
+	}
+	sameState(t, weightsOf(t, tr), weightsOf(t, whole), "cancelled")
+}
+
+func TestMetricsThatAreNoNumbersAreNull(t *testing.T) {
+	b, err := json.Marshal(Metrics{Step: 3, Loss: math.NaN(), GradNorm: math.Inf(1), Entropy: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got["loss"] != nil || got["grad_norm"] != nil || got["entropy"] != 0.5 || got["step"] != 3.0 {
+		t.Errorf("%s", b)
+	}
 }
 
 func TestNonFiniteGradientsAreSkippedAndStopTheRun(t *testing.T) {

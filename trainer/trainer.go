@@ -143,6 +143,9 @@ func (t *Trainer) reinforce(ctx context.Context, m *Metrics) error {
 	a, n := t.recipe.Algorithm, t.step-t.recipe.Warmup.Steps
 	share := len(groups) / a.Updates
 	for u := range a.Updates {
+		if u > 0 {
+			ctx = context.WithoutCancel(ctx) // the weights have changed: the step is done to its end
+		}
 		if err := t.update(ctx, t.algorithm, groups[u*share:(u+1)*share], a.Loss, t.recipe.Optimizer.rate(n, t.recipe.Train.Steps), m); err != nil {
 			return err
 		}

@@ -143,6 +143,10 @@ func TestChat(t *testing.T) {
 	if !strings.HasSuffix(got, "leave no room for a new one in a context of 24; /new starts again)\n") {
 		t.Errorf("beyond the context it says %q", got)
 	}
+	// A cache of one page, which the new prompt shares its first tokens with.
+	if got := chat("1\n/new\n2\n", "--context", "24"); strings.Count(got, "\n") < 2 {
+		t.Errorf("a second conversation gets %q", got)
+	}
 	refused(t, 2, []string{"chat", "--model", need(t, shared.bare)}, "chat: ", "has no tokenizer.json")
 	refused(t, 2, []string{"chat", "--model", need(t, shared.tiny), "--template", "none"}, `--template is "none"`)
 	refused(t, 2, []string{"chat", "--model", need(t, shared.tiny), "--top-p", "-1"}, "--top-p is -1")

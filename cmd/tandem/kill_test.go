@@ -107,9 +107,7 @@ func kill(dir string, args []string, m moment, mortal bool) (killed bool, r resu
 // TestInterruptedRunsEndWithTheSameBits stops runs by Ctrl-C, in the warm-up, in an evaluation and in the steps on rollouts.
 func TestInterruptedRunsEndWithTheSameBits(t *testing.T) {
 	t.Parallel()
-	whole, args := small(t, "algorithm.updates=1")
-	tandem(t, args...)
-	dir, args := small(t, "algorithm.updates=1")
+	dir, args := small(t)
 	for _, at := range []int{0, 4, 12, 13, 17} {
 		p := shared.start(args...)
 		until(t, p, fmt.Sprintf("step %d", at), func() bool {
@@ -137,12 +135,12 @@ func TestInterruptedRunsEndWithTheSameBits(t *testing.T) {
 	if !strings.Contains(r.stdout, "resuming after step") {
 		t.Errorf("resumed: %v", r)
 	}
-	sameRun(t, dir, whole)
+	sameRun(t, dir, need(t, shared.trained))
 	r = tandem(t, args...)
 	if want := fmt.Sprintf("all %d steps of the run are done", smallSteps); !strings.Contains(r.stdout, want) || strings.Contains(r.stdout, "resuming") {
 		t.Errorf("resumed when all is done: %v, want %q", r, want)
 	}
-	sameRun(t, dir, whole)
+	sameRun(t, dir, need(t, shared.trained))
 }
 
 func TestInterruptedGenerate(t *testing.T) {

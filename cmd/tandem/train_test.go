@@ -167,6 +167,27 @@ func TestTrainRefusesBadRecipes(t *testing.T) {
 	}
 }
 
+func TestTrainStopsAtGradientsThatAreNoNumbers(t *testing.T) {
+	t.Parallel()
+	dir, args := small(t, "warmup.steps=60", "warmup.optimizer.lr=0.99", "warmup.optimizer.clip_norm=off", "warmup.optimizer.max_skips=3",
+		"warmup.optimizer.beta2=0", "warmup.optimizer.eps=1e-38")
+	r := refused(t, 2, args, "the gradient's norm is NaN in 3 steps in a row")
+	done := lineCount(dir, "metrics.jsonl")
+	ms := rows[struct {
+		Skipped  int
+		GradNorm *float64 `json:"grad_norm"`
+	}](t, read(t, filepath.Join(dir, "metrics.jsonl")))
+	if last := ms[done-1]; last.Skipped != 2 || last.GradNorm != nil {
+		t.Errorf("the last metrics are %+v, want two skipped and no norm; %v", last, r)
+	}
+}
+
+func TestTrainOneSequenceAtATime(t *testing.T) {
+	t.Parallel()
+	_, args := small(t, "warmup.steps=1", "train.steps=2", "rollout.batch=1")
+	tandem(t, args...)
+}
+
 // damaged is a copy of a run that stands before its end.
 func damaged(t *testing.T) string {
 	t.Helper()
