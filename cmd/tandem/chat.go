@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -50,7 +48,6 @@ func (o *chatOptions) run(ctx context.Context, in io.Reader, out io.Writer) erro
 		return err
 	}
 	defer m.Close()
-	signal.Reset(os.Interrupt, syscall.SIGTERM) // reading a line cannot be cancelled: let them end the program
 	if m.tokenizer == nil {
 		return fmt.Errorf("chat: %s has no tokenizer.json", o.dir)
 	}
@@ -68,25 +65,53 @@ func (o *chatOptions) run(ctx context.Context, in io.Reader, out io.Writer) erro
 	defer e.Close()
 	c := &conversation{o: o, m: m, e: e, out: out}
 	defer c.end()
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 1<<20)
+	lines := readLines(in)
 	for {
 		c.prompt(in)
-		if !lines.Scan() {
-			return lines.Err()
+		var l line
+		select {
+		case <-ctx.Done():
+			return exitCode(interrupted)
+		case l = <-lines:
 		}
-		switch text := strings.TrimSpace(lines.Text()); text {
+		if l.end {
+			return l.err
+		}
+		switch text := strings.TrimSpace(l.text); text {
 		case "":
 		case "/quit":
 			return nil
 		case "/new":
 			c.end()
 		default:
-			if err := c.say(ctx, text); err != nil {
+			if err := c.say(ctx, text); ctx.Err() != nil {
+				return exitCode(interrupted)
+			} else if err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// A line is one that was typed, or the end of the input.
+type line struct {
+	text string
+	end  bool
+	err  error
+}
+
+// readLines reads ahead by one line. Reading cannot be cancelled, so that its goroutine ends with the input or the program.
+func readLines(in io.Reader) <-chan line {
+	out := make(chan line)
+	go func() {
+		s := bufio.NewScanner(in)
+		s.Buffer(nil, 1<<20)
+		for s.Scan() {
+			out <- line{text: s.Text()}
+		}
+		out <- line{end: true, err: s.Err()}
+	}()
+	return out
 }
 
 // A conversation keeps its session, and so its pages, between turns.

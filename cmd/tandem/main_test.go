@@ -26,12 +26,15 @@ type bench struct {
 	tiny    func() (string, error) // a bfloat16 model with the demonstrations' tokenizer
 	bare    func() (string, error) // without a tokenizer
 	trained func() (string, error) // an uninterrupted run of the small recipe
+
+	smallSettings func() ([]string, error) // of the small recipe
 }
 
 var shared = newBench()
 
 func newBench() *bench {
 	b := &bench{}
+	b.smallSettings = sync.OnceValues(b.writeSmall)
 	b.tiny = sync.OnceValues(func() (string, error) {
 		return b.model("tiny", "--seed", "3", "--tokenizer", filepath.Join(repo(), "trainer", "recipes", "demo-tokenizer"))
 	})

@@ -26,7 +26,8 @@ func (b *bench) smallRecipe(run string) ([]string, error) {
 	return append([]string{"train", "demo", "--run", run, "--workers", "2"}, set...), err
 }
 
-func (b *bench) smallSettings() ([]string, error) {
+// writeSmall writes the recipe's data, once, and gives its settings.
+func (b *bench) writeSmall() ([]string, error) {
 	for name, row := range map[string]string{
 		"problems.jsonl":       "{\"problem\": \"%d+%d=?\", \"answer\": \"%d\"}\n",
 		"demonstrations.jsonl": "{\"problem\": \"%d+%d=?\", \"reply\": \"\\\\boxed{%d}\"}\n",
