@@ -169,6 +169,7 @@ var (
 
 // source writes the lexemes of a tag.
 func source(tokens []lexeme) (string, error) {
+	tokens = literalDicts(tokens)
 	var out strings.Builder
 	isOp := func(i int, text string) bool { return i >= 0 && i < len(tokens) && tokens[i] == lexeme{'o', text} }
 	for i := 0; i < len(tokens); i++ {
@@ -195,6 +196,42 @@ func source(tokens []lexeme) (string, error) {
 		}
 	}
 	return out.String(), nil
+}
+
+// literalDicts writes dict(a=1, b=2) as {"a": 1, "b": 2}: the library passes named arguments in a map, which has no order.
+// A dict of anything else is left alone.
+func literalDicts(tokens []lexeme) []lexeme {
+	out := slices.Clone(tokens)
+	op := func(i int, text string) bool { return i >= 0 && i < len(out) && out[i] == lexeme{'o', text} }
+	for i := range out {
+		if out[i] != (lexeme{'n', "dict"}) || !op(i+1, "(") || op(i-1, ".") || op(i+2, ")") {
+			continue
+		}
+		var keys []int
+		end, depth, named := -1, 0, true
+		for j := i + 1; j < len(out) && end < 0; j++ {
+			switch {
+			case op(j, "(") || op(j, "[") || op(j, "{"):
+				depth++
+			case op(j, ")") || op(j, "]") || op(j, "}"):
+				if depth--; depth == 0 {
+					end = j
+				}
+			}
+			if depth == 1 && (j == i+1 || op(j, ",")) && !op(j+1, ")") {
+				named = named && j+1 < len(out) && out[j+1].kind == 'n' && op(j+2, "=")
+				keys = append(keys, j+1)
+			}
+		}
+		if end < 0 || !named {
+			continue
+		}
+		for _, k := range keys {
+			out[k], out[k+1] = lexeme{'"', out[k].text}, lexeme{'o', ":"}
+		}
+		out[i], out[i+1], out[end] = lexeme{'o', " "}, lexeme{'o', "{"}, lexeme{'o', "}"}
+	}
+	return out
 }
 
 // quote writes a string with the escapes that the library knows.

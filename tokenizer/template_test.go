@@ -102,3 +102,23 @@ func FuzzTemplate(f *testing.F) {
 		tmpl.render(map[string]jinja.Value{"messages": jinja.NewList([]jinja.Value{message})}, testNow)
 	})
 }
+
+// TestDictKeepsItsOrder: named arguments would lose it.
+func TestDictKeepsItsOrder(t *testing.T) {
+	for source, want := range map[string]string{
+		"{{ dict(z=1, b=2, a=3, y=4, c=5) }}":             "{'z': 1, 'b': 2, 'a': 3, 'y': 4, 'c': 5}",
+		"{{ dict(z=dict(q=1, a=[2, (3)]), b='x, y=1') }}": "{'z': {'q': 1, 'a': [2, 3]}, 'b': 'x, y=1'}",
+		"{{ dict() }}": "{}",
+		"{{ dict(b=2, a=(1 if true else 0)) | tojson }}": `{"b": 2, "a": 1}`,
+	} {
+		for range 10 {
+			tmpl, err := compileTemplate(source)
+			if err != nil {
+				t.Fatalf("%s: %v", source, err)
+			}
+			if got, err := tmpl.render(map[string]jinja.Value{}, testNow); err != nil || got != want {
+				t.Fatalf("%s: %q, %v, want %q", source, got, err, want)
+			}
+		}
+	}
+}
