@@ -16,6 +16,12 @@ func Philox(key uint64, c0, c1, c2, c3 uint32) [4]uint32 {
 	return [4]uint32{c0, c1, c2, c3}
 }
 
+// Seed is the first 64 bits of Philox, its first word the lower half: the key of a stream that has a place of its own.
+func Seed(key uint64, c0, c1, c2, c3 uint32) uint64 {
+	r := Philox(key, c0, c1, c2, c3)
+	return uint64(r[1])<<32 | uint64(r[0])
+}
+
 // uniform is the first 53 of the bits, in [0, 1).
 func uniform(r [4]uint32) float64 {
 	return float64((uint64(r[0])<<32|uint64(r[1]))>>11) * 0x1p-53

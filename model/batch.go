@@ -7,7 +7,7 @@ import (
 )
 
 // PageTokens is the number of tokens whose keys and values share a page.
-const PageTokens = 64
+const PageTokens = kernels.PageTokens
 
 // rowAlign is the number of rows at whose multiples a training sequence starts.
 const rowAlign = 16

@@ -1,11 +1,9 @@
 package trainer
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -103,37 +101,11 @@ func (l *learner) writeTensors(path string) error {
 	}
 	return safetensors.Write(path, entries, nil, func(w io.Writer, e safetensors.Entry) error {
 		t := named[e.Name]
-		return l.pieces(t, func(at int, b []float32) error {
-			if err := l.host.Get(b, t, at); err != nil {
-				return err
-			}
-			return writeFloats(w, b, t.DType)
+		return l.host.Down(t.Ptr, t.Bytes(), func(piece []byte) error {
+			_, err := w.Write(piece)
+			return err
 		})
 	})
-}
-
-// pieces calls f with a buffer for every stretch of a tensor.
-func (l *learner) pieces(t kernels.Tensor, f func(at int, b []float32) error) error {
-	buf := make([]float32, 1<<18)
-	for n, at := t.Len(), 0; at < n; at += len(buf) {
-		if err := f(at, buf[:min(len(buf), n-at)]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func writeFloats(w io.Writer, values []float32, d kernels.DType) error {
-	b := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		if d == kernels.BF16 {
-			b = binary.LittleEndian.AppendUint16(b, kernels.BF16Of(v))
-		} else {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-	}
-	_, err := w.Write(b)
-	return err
 }
 
 // Resume goes back to the last full state, if there is one. The steps logged since are trained again by Step, without
@@ -199,19 +171,10 @@ func (l *learner) readTensors(path string) error {
 				return fmt.Errorf("%s: %v is not a tensor of this run", path, from)
 			}
 			delete(named, from.Name)
-			size := to.DType.Size()
-			err := l.pieces(to, func(at int, b []float32) error {
-				raw := make([]byte, 4*len(b))
-				safetensors.Convert(raw, safetensors.F32, from.Data[at*size:(at+len(b))*size], from.DType)
-				for i := range b {
-					b[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-				}
-				if from.Name == "master" {
-					if err := l.host.Put(l.w.Arena, at, b); err != nil {
-						return err
-					}
-				}
-				return l.host.Put(to, at, b)
+			data := from.Data
+			err := l.host.Up(to.Ptr, to.Bytes(), func(piece []byte) error {
+				data = data[copy(piece, data):]
+				return nil
 			})
 			if err != nil {
 				return err
@@ -220,6 +183,6 @@ func (l *learner) readTensors(path string) error {
 		for name := range named {
 			return fmt.Errorf("%s: there is no %s", path, name)
 		}
-		return nil
+		return l.convert(l.w.Arena, l.opt.master)
 	})
 }

@@ -131,8 +131,7 @@ func permutation(seed uint64, pass, n int) []int {
 		order[i] = i
 	}
 	for i := n - 1; i > 0; i-- {
-		r := kernels.Philox(seed, uint32(pass), uint32(i), 0, drawProblems)
-		j := int((uint64(r[1])<<32 | uint64(r[0])) % uint64(i+1))
+		j := int(kernels.Seed(seed, uint32(pass), uint32(i), 0, drawProblems) % uint64(i+1))
 		order[i], order[j] = order[j], order[i]
 	}
 	return order

@@ -99,7 +99,10 @@ func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error
 			return nil, fmt.Errorf("reference: %w", err)
 		}
 	}
-	return l, l.masters()
+	if err := l.convert(opt.master, w.Arena); err != nil {
+		return nil, fmt.Errorf("masters: %w", err)
+	}
+	return l, nil
 }
 
 // reference takes the memory of a frozen copy of the weights and of its forward pass.
@@ -143,14 +146,19 @@ func (l *learner) refer(ctx context.Context, samples []*sample, invT float32) er
 	return nil
 }
 
-// masters are the weights as loaded.
-func (l *learner) masters() error {
-	return l.pieces(l.w.Arena, func(at int, b []float32) error {
-		if err := l.host.Get(b, l.w.Arena, at); err != nil {
-			return fmt.Errorf("masters: %w", err)
+// convert copies a tensor to one of the same length, rounding to its dtype.
+func (l *learner) convert(dst, src kernels.Tensor) error {
+	buf := make([]float32, 1<<18)
+	for n, at := src.Len(), 0; at < n; at += len(buf) {
+		b := buf[:min(len(buf), n-at)]
+		if err := l.host.Get(b, src, at); err != nil {
+			return err
 		}
-		return l.host.Put(l.opt.master, at, b)
-	})
+		if err := l.host.Put(dst, at, b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *learner) restart(cfg OptimizerConfig) error {

@@ -48,8 +48,7 @@ const (
 
 // memberSeed is the seed of one episode's draws: the first 64 bits of Philox4x32-10 of the run's seed.
 func memberSeed(seed uint64, step, prompt, member int, purpose uint32) uint64 {
-	r := kernels.Philox(seed, uint32(step), uint32(prompt), uint32(member), purpose)
-	return uint64(r[1])<<32 | uint64(r[0])
+	return kernels.Seed(seed, uint32(step), uint32(prompt), uint32(member), purpose)
 }
 
 // play samples G episodes of each problem: [P][G]. What an episode becomes does not depend on the others.

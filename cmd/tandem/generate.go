@@ -209,7 +209,7 @@ func (o *generateOptions) sample(ctx context.Context, m *openModel, e *engine.En
 	for i := range total {
 		for ; opened < total && len(open) < 4*batch; opened++ {
 			s, err := e.Open(engine.Request{
-				Tokens: prompts[opened/o.n], Params: o.params, Seed: sampleSeed(o.seed, opened/o.n, opened%o.n),
+				Tokens: prompts[opened/o.n], Params: o.params, Seed: kernels.Seed(o.seed, 0, uint32(opened/o.n), uint32(opened%o.n), 0),
 			})
 			if err != nil {
 				return fmt.Errorf("prompt %d: %w", opened/o.n, err)
@@ -232,10 +232,4 @@ func (o *generateOptions) sample(ctx context.Context, m *openModel, e *engine.En
 		bar.set(i + 1)
 	}
 	return nil
-}
-
-// sampleSeed is the seed of one reply's draws.
-func sampleSeed(seed uint64, prompt, member int) uint64 {
-	r := kernels.Philox(seed, 0, uint32(prompt), uint32(member), 0)
-	return uint64(r[1])<<32 | uint64(r[0])
 }

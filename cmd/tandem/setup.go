@@ -117,15 +117,11 @@ func newTask(r trainer.Recipe, tok *tokenizer.Tokenizer) (*env.Task, error) {
 		}
 		return task, err
 	}
-	return readTask(r, tok, e)
+	return readTask(r, tok, e, g)
 }
 
 // readTask reads the recipe's files, and holds every row to what the grader and the context can take.
-func readTask(r trainer.Recipe, tok *tokenizer.Tokenizer, e env.Env) (*env.Task, error) {
-	g, err := reward.New(r.Data.Grader)
-	if err != nil {
-		return nil, err
-	}
+func readTask(r trainer.Recipe, tok *tokenizer.Tokenizer, e env.Env, g reward.Grader) (*env.Task, error) {
 	cols := env.Columns{Problem: r.Data.Problem, Answer: r.Data.Answer}
 	var problems, heldOut, demonstrations env.Data
 	for _, f := range []struct {
@@ -139,6 +135,7 @@ func readTask(r trainer.Recipe, tok *tokenizer.Tokenizer, e env.Env) (*env.Task,
 		if f.spec == "" {
 			continue
 		}
+		var err error
 		if *f.to, err = env.ReadData(f.spec, f.cols); err != nil {
 			return nil, err
 		}

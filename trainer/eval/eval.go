@@ -140,8 +140,7 @@ func (s *Sampler) jobs(cfg Settings, sets []Set) []job {
 	for i, set := range sets {
 		for _, p := range set.Problems {
 			for m := range cfg.Samples {
-				r := kernels.Philox(cfg.Seed, uint32(i), uint32(p.ID), uint32(m), 0)
-				jobs = append(jobs, job{set.Name, p, m, uint64(r[1])<<32 | uint64(r[0])})
+				jobs = append(jobs, job{set.Name, p, m, kernels.Seed(cfg.Seed, uint32(i), uint32(p.ID), uint32(m), 0)})
 			}
 		}
 	}
