@@ -28,11 +28,28 @@ type Queue interface {
 type Event any
 
 // An Op says what a kernel is. Its CPU body takes the same argument struct as the .cu file and computes items lo to hi
-// of the launch.
+// of the launch; CUDA says how the kernel runs for given arguments.
 type Op struct {
 	Name string
 	Size uintptr // of the argument struct
 	CPU  func(m *Memory, args unsafe.Pointer, lo, hi int)
+	CUDA func(gpu GPU, args unsafe.Pointer) Grid
+}
+
+// A GPU is what the shape of a launch may depend on. Bits never do.
+type GPU struct {
+	Major, Minor int // compute capability
+	SMs          int // multiprocessors
+	Shared       int // bytes of shared memory that a block may have
+}
+
+// A Grid is a launch on a GPU. The zero Grid says that there is no kernel for the arguments (CUDA stores activations as
+// BF16 only).
+type Grid struct {
+	Kernel  string // the entry in the .cu file; "" is the op's name
+	X, Y    int    // blocks
+	Threads int    // of a block
+	Shared  int    // bytes of dynamic shared memory of a block
 }
 
 // A Launch is one run of an op. Args are copied: pointers first, a multiple of 8 bytes. Items is the number of

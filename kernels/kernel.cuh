@@ -1,0 +1,95 @@
+// What every kernel file begins with: how a kernel is declared, the types of its arguments, and the few functions that
+// CPU and GPU compute with the same bits.
+//
+// A kernel takes one struct, the twin of its Go file's, field by field. It keeps to dynamic shared memory, has no static
+// variables, and adds floats in an order that depends on neither the grid nor who comes first.
+#pragma once
+
+#include "ptx.cuh"
+
+// KERNEL(linear, LinearArgs, a, 256, 2) { ... }: an entry with its argument, the threads of a block, and how many blocks
+// should fit on a multiprocessor.
+#ifdef __CUDACC__
+#define KERNEL(name, Args, a, threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args a)
+// The block's dynamic shared memory: SHARED(p); declares char* p, a multiple of 1,024.
+#define SHARED(p)                                       \
+	extern __shared__ __align__(1024) char shared_memory[]; \
+	char* p = shared_memory
+#else
+#define KERNEL(name, Args, a, threads, blocks)                                         \
+	static void name##_kernel(const Args& a);                                            \
+	extern "C" EMU_EXPORT const emu::Entry emu_##name = {#name, __FILE__, sizeof(Args), threads, [](const void* p) { name##_kernel(*(const Args*)p); }}; \
+	static void name##_kernel(const Args& a)
+#define SHARED(p) char* p = emu::shared_memory()
+#endif
+
+// A bfloat16: the upper half of a float32.
+struct bf16 {
+	u16 bits;
+};
+
+// DTypes as Go counts them.
+enum { F32 = 1, BF16 = 2, I32 = 3, U64 = 4, U8 = 5 };
+
+DEVICE float bits_float(u32 x) {
+#ifdef __CUDACC__
+	return __uint_as_float(x);
+#else
+	return emu::bits_float(x);
+#endif
+}
+
+DEVICE u32 float_bits(float x) {
+#ifdef __CUDACC__
+	return __float_as_uint(x);
+#else
+	return emu::float_bits(x);
+#endif
+}
+
+DEVICE float to_float(bf16 x) { return bits_float((u32)x.bits << 16); }
+DEVICE float low(u32 pair) { return bits_float(pair << 16); }
+DEVICE float high(u32 pair) { return bits_float(pair & 0xffff0000u); }
+
+// One rounding, to nearest, ties to even.
+DEVICE bf16 to_bf16(float x) { return bf16{(u16)cvt_bf16x2(0, x)}; }
+
+DEVICE float shfl_xor(float x, int mask) { return bits_float(shfl_xor(float_bits(x), mask)); }
+DEVICE float shfl(float x, int from) { return bits_float(shfl(float_bits(x), from)); }
+
+// a·b + c, rounded once: the only fused multiply-add there is.
+DEVICE float fma32(float a, float b, float c) { return fmaf(a, b, c); }
+
+DEVICE float min32(float a, float b) { return a < b ? a : b; }
+DEVICE float max32(float a, float b) { return a > b ? a : b; }
+DEVICE constexpr int blocks(int n, int size) { return (n + size - 1) / size; }
+
+const float LOG2E = 1.4426950408889634f;
+
+// 2^x to 1 ulp, with the bits of exp2.go: nearest integer, a polynomial of degree 6 by fused steps, exponent. 0 below
+// -126, +Inf from 128 on, 1 at 0; NaN stays NaN.
+DEVICE float exp2_poly(float x) {
+	if (x < -126) return 0;
+	if (x > 128) x = 128;
+	float n = rintf(x);
+	float f = x - n;
+	float p = fma32(0x1.41fbbcp-13f, f, 0x1.5f3e54p-10f);
+	p = fma32(p, f, 0x1.3b2d4cp-7f);
+	p = fma32(p, f, 0x1.c6aee8p-5f);
+	p = fma32(p, f, 0x1.ebfbdcp-3f);
+	p = fma32(p, f, 0x1.62e43p-1f);
+	p = fma32(p, f, 1);
+	if (p != p) return p;
+	return bits_float(float_bits(p) + ((u32)(int)n << 23));
+}
+
+// The sum over the 32 lanes, in every lane: 16 apart first, then 8, 4, 2, 1.
+DEVICE float sum_warp(float x) {
+	for (int d = 16; d > 0; d /= 2) x += shfl_xor(x, d);
+	return x;
+}
+
+DEVICE float max_warp(float x) {
+	for (int d = 16; d > 0; d /= 2) x = max32(x, shfl_xor(x, d));
+	return x;
+}
