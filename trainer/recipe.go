@@ -18,6 +18,7 @@ type Recipe struct {
 	Data       DataConfig       `toml:"data"`
 	Warmup     WarmupConfig     `toml:"warmup"`
 	Rollout    RolloutConfig    `toml:"rollout"`
+	Tools      ToolsConfig      `toml:"tools"`
 	Algorithm  AlgorithmConfig  `toml:"algorithm"`
 	Optimizer  OptimizerConfig  `toml:"optimizer"`
 	Train      TrainConfig      `toml:"train"`
@@ -37,12 +38,13 @@ type ModelConfig struct {
 
 // DataConfig says what it is trained on.
 type DataConfig struct {
-	Task    string `toml:"task"`     // "addition", or "file": problems with answers
+	Task    string `toml:"task"`     // "addition", "multiplication", or "file": problems with answers
 	Train   string `toml:"train"`    // file: JSON Lines or Parquet, with a slice: path@[a:b]
 	HeldOut string `toml:"held_out"` // file likewise, for evaluation; problems of a task are its own
 	Problem string `toml:"problem"`  // the column with the question; "" finds problem, question or prompt
 	Answer  string `toml:"answer"`   // the column with the answer; "" finds answer, label or the box in solution
 	Grader  string `toml:"grader"`   // how a reply is scored
+	Reward  string `toml:"reward"`   // score: the grader's; signed: 1 or -1; calls: signed, and less is lost by a wrong reply that calls
 	System  string `toml:"system"`   // a system message before every problem
 	Suffix  string `toml:"suffix"`   // text after every problem
 }
@@ -58,9 +60,10 @@ type WarmupConfig struct {
 
 // RolloutConfig says how replies are sampled.
 type RolloutConfig struct {
-	Prompts     int     `toml:"prompts"` // of a step
-	Samples     int     `toml:"samples"` // of a prompt
-	MaxTokens   int     `toml:"max_tokens"`
+	Prompts     int     `toml:"prompts"`     // of a step
+	Samples     int     `toml:"samples"`     // of a prompt
+	MaxTokens   int     `toml:"max_tokens"`  // sampled, of all turns of a reply
+	TurnTokens  int     `toml:"turn_tokens"` // sampled, of one turn; 0 is max_tokens
 	Temperature float32 `toml:"temperature"`
 	TopP        float32 `toml:"top_p"`
 	TopK        int     `toml:"top_k"`
@@ -133,7 +136,8 @@ func DefaultRecipe() Recipe {
 	return Recipe{
 		Seed:       1,
 		Model:      ModelConfig{DType: "bf16", Context: 4096, Template: "no-thinking"},
-		Data:       DataConfig{Task: "file", Grader: "tandem"},
+		Data:       DataConfig{Task: "file", Grader: "tandem", Reward: "score"},
+		Tools:      defaultTools(),
 		Warmup:     WarmupConfig{Samples: 64, Loss: LossToken, Optimizer: warm},
 		Rollout:    RolloutConfig{Prompts: 16, Samples: 8, MaxTokens: 1024, Temperature: 1, TopP: 1, Rows: 2048, Waves: 4},
 		Algorithm:  AlgorithmConfig{Name: "grpo", Std: true, ClipLow: 0.2, ClipHigh: 0.28, Loss: LossSample, Updates: 1, KLEstimator: "k3", KLIn: "loss"},

@@ -52,6 +52,13 @@ func TestParseRecipeRefuses(t *testing.T) {
 		{"model.dir=somewhere", []string{`model.dir is "somewhere" and model.shape is "tiny": want one of them`}},
 		{"model.tokenizer=", []string{"model.tokenizer is empty"}},
 		{"data.task=file", []string{"data.train is empty"}},
+		{"data.task=multiplication", []string{"tools.name is empty: its demonstrations call"}},
+		{"data.reward=calls", []string{"tools.name is empty: no reply can call"}},
+		{"data.reward=2", []string{"data.reward"}},
+		{"tools.name=browser", []string{`tools.name is "browser", want one of ["" "code_interpreter"]`}},
+		{"tools.turns=0", []string{"tools.turns is 0, want at least 1"}},
+		{"tools.seconds=nan", []string{"tools.seconds is NaN"}},
+		{"rollout.turn_tokens=1025", []string{"rollout.turn_tokens is 1025, want 0 (no limit of its own) to rollout.max_tokens, 1024"}},
 	} {
 		_, err := ParseRecipe([]byte(goodRecipe), tt.setting)
 		for _, want := range tt.want {

@@ -109,6 +109,9 @@ func newTask(r trainer.Recipe, tok *tokenizer.Tokenizer) (*env.Task, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Tools.Name != "" || r.Data.Reward != "score" {
+		return nil, fmt.Errorf("tools.name is %q and data.reward is %q: only \"\" and \"score\" can be trained yet", r.Tools.Name, r.Data.Reward)
+	}
 	e := env.NewSingle(tok, env.Prompting{Template: r.Model.Template, System: r.Data.System, Suffix: r.Data.Suffix}, g)
 	if r.Data.Task == "addition" {
 		task, err := env.Addition(tok, e)
