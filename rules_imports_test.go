@@ -16,13 +16,14 @@ var layers = map[string]struct {
 	why string
 }{
 	".":                        {nil, "the root holds rules, no code"},
+	"durable":                  {nil, "it puts bytes on a disk, whatever they mean: below everything that writes a file which is read back"},
 	"kernels":                  {nil, "kernels imports nothing of ours: an operation knows no model"},
 	"kernels/cuda":             {[]string{"kernels"}, "a device knows operations, not what they are for"},
 	"kernels/device":           {[]string{"kernels", "kernels/cuda"}, "it opens a device and does nothing else"},
 	"kernels/gen":              {nil, "it writes assembly before anything of ours can be built"},
 	"kernels/kerneltest":       {[]string{"kernels", "kernels/device"}, "what tests every operation knows no model"},
-	"model/safetensors":        {nil, "it knows names, dtypes and shapes, no model"},
-	"model":                    {[]string{"kernels", "model/safetensors"}, "a model does not know that it is being sampled or trained"},
+	"model/safetensors":        {[]string{"durable"}, "it knows names, dtypes and shapes, no model"},
+	"model":                    {[]string{"durable", "kernels", "model/safetensors"}, "a model does not know that it is being sampled or trained"},
 	"tokenizer":                {nil, "text and tokens have nothing to do with what computes on them"},
 	"engine":                   {[]string{"kernels", "model"}, "the engine speaks tokens, never text, and does not know what they are sampled for"},
 	"trainer/reward/algebra":   {nil, "a grader is a pure function and stands alone"},
@@ -32,9 +33,9 @@ var layers = map[string]struct {
 	"trainer/tool":             {nil, "a sandbox runs programs, whoever wrote them"},
 	"trainer/env":              {[]string{"tokenizer", "trainer/reward", "trainer/tool"}, "a task knows text and rewards, not how a model is sampled or trained"},
 	"trainer/recipes":          {nil, "recipes are files; who reads them is above"},
-	"trainer/run":              {nil, "a run directory keeps what it is given; what that means is the trainer's"},
-	"trainer/eval":             {[]string{"engine", "kernels", "trainer", "trainer/env", "trainer/reward"}, "an evaluation samples and grades; it opens no device and trains nothing"},
-	"trainer":                  {[]string{"engine", "kernels", "model", "model/safetensors", "trainer/env", "trainer/run"}, "the trainer names no vendor and no text: devices and tasks are given to it"},
+	"trainer/run":              {[]string{"durable"}, "a run directory keeps what it is given; what that means is the trainer's"},
+	"trainer/eval":             {[]string{"durable", "engine", "kernels", "trainer", "trainer/env", "trainer/reward"}, "an evaluation samples and grades; it opens no device and trains nothing"},
+	"trainer":                  {[]string{"durable", "engine", "kernels", "model", "model/safetensors", "trainer/env", "trainer/run"}, "the trainer names no vendor and no text: devices and tasks are given to it"},
 }
 
 // guarded are packages that the table above lets nobody import without a reason of their own.

@@ -3,8 +3,9 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
+
+	"tandem/durable"
 )
 
 // Write writes config.json, in the published layout that every version of transformers reads, and generation_config.json.
@@ -73,21 +74,10 @@ func writeJSON(path string, v any) error {
 	return writeFile(path, append(text, '\n'))
 }
 
-// writeFile writes and syncs: a directory is renamed into place only when its files are on disk.
+// writeFile says in its errors which file it was.
 func writeFile(path string, data []byte) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, reason(err))
-	}
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
-		return fmt.Errorf("write %s: %w", path, reason(err))
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("write %s: %w", path, reason(err))
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write %s: %w", path, reason(err))
+	if err := durable.WriteBytes(path, data); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }

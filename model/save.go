@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"tandem/durable"
 	"tandem/kernels"
 	"tandem/model/safetensors"
 )
@@ -53,26 +54,18 @@ func saveFrom(dir string, c Config, card Card, read func(w io.Writer, p Param) e
 	if err != nil {
 		return fmt.Errorf("save %s: %w", dir, err)
 	}
-	partial := filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".partial")
-	if err := fill(partial, dir, c, card, read); err != nil {
-		os.RemoveAll(partial)
-		return fmt.Errorf("save %s: %w", dir, err)
+	err = os.MkdirAll(filepath.Dir(dir), 0o777)
+	if err == nil {
+		err = durable.Dir(dir, func(partial string) error { return fill(partial, dir, c, card, read) })
 	}
-	if err := replace(dir, partial); err != nil {
-		os.RemoveAll(partial)
+	if err != nil {
 		return fmt.Errorf("save %s: %w", dir, err)
 	}
 	return nil
 }
 
-// fill writes everything into partial. A partial directory that is there was left by a run that was killed.
+// fill writes everything into partial.
 func fill(partial, dir string, c Config, card Card, read func(w io.Writer, p Param) error) error {
-	if err := os.RemoveAll(partial); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(partial, 0o777); err != nil {
-		return err
-	}
 	if err := c.Write(partial); err != nil {
 		return err
 	}
@@ -91,13 +84,9 @@ func fill(partial, dir string, c Config, card Card, read func(w io.Writer, p Par
 		params[p.Name] = p
 		entries = append(entries, safetensors.Entry{Name: p.Name, DType: d, Shape: p.Shape})
 	}
-	err := safetensors.WriteDir(partial, entries, shardBytes, nil, func(w io.Writer, e safetensors.Entry) error {
+	return safetensors.WriteDir(partial, entries, shardBytes, nil, func(w io.Writer, e safetensors.Entry) error {
 		return read(w, params[e.Name])
 	})
-	if err != nil {
-		return err
-	}
-	return syncDir(partial)
 }
 
 const readmeName = "README.md"

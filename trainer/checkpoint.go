@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"tandem/durable"
 	"tandem/kernels"
 	"tandem/model/safetensors"
 )
@@ -51,23 +52,8 @@ func (t *Trainer) Save() error {
 		if err != nil {
 			return err
 		}
-		return writeSynced(filepath.Join(dir, stateFile), b)
+		return durable.WriteBytes(filepath.Join(dir, stateFile), b)
 	})
-}
-
-func writeSynced(path string, b []byte) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
 }
 
 // A stateTensor is a tensor of a full state.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tandem/durable"
 )
 
 // A moment is when a run is killed: so long after something was seen in its directory.
@@ -28,7 +30,7 @@ func look(dir string) watch {
 }
 
 func partial(dir string) bool {
-	return slices.ContainsFunc(names(dir), func(name string) bool { return strings.HasSuffix(name, ".part") || strings.HasSuffix(name, ".partial") })
+	return slices.ContainsFunc(names(dir), func(name string) bool { return strings.HasSuffix(name, durable.Aside) })
 }
 
 func moments() []moment {

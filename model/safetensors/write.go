@@ -1,7 +1,6 @@
 package safetensors
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/binary"
@@ -14,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"tandem/durable"
 )
 
 // An Entry is a tensor to be written.
@@ -40,7 +41,7 @@ func Write(path string, entries []Entry, metadata map[string]string, fill Fill) 
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	err = writeAtomic(path, func(w io.Writer) error {
+	err = durable.Write(path, func(w io.Writer) error {
 		if _, err := w.Write(header); err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func WriteDir(dir string, entries []Entry, shardBytes int64, metadata map[string
 		}
 	}
 	path := filepath.Join(dir, indexName)
-	err := writeAtomic(path, func(w io.Writer) error { return encodeJSON(w, index, "  ") })
+	err := durable.Write(path, func(w io.Writer) error { return encodeJSON(w, index, "  ") })
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -208,59 +209,4 @@ func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.left -= int64(n)
 	return n, err
-}
-
-// writeAtomic writes aside, syncs, renames and syncs the directory. On failure path is as it was.
-func writeAtomic(path string, write func(io.Writer) error) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*.partial")
-	if err != nil {
-		return reason(err)
-	}
-	defer os.Remove(f.Name()) // does nothing after the rename
-	defer f.Close()
-	if err := f.Chmod(0o644); err != nil { // CreateTemp gives 0600, and a model is there to be shared
-		return reason(err)
-	}
-	w := bufio.NewWriterSize(pathless{f}, 1<<20)
-	if err := write(w); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return reason(err)
-	}
-	if err := f.Sync(); err != nil {
-		return reason(err)
-	}
-	if err := f.Close(); err != nil {
-		return reason(err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err.(*os.LinkError).Err
-	}
-	return syncDir(dir)
-}
-
-// pathless leaves out of errors the name that is gone when they are read.
-type pathless struct{ f *os.File }
-
-func (p pathless) Write(b []byte) (int, error) {
-	n, err := p.f.Write(b)
-	if err != nil {
-		err = reason(err)
-	}
-	return n, err
-}
-
-// syncDir makes a rename in dir survive a power cut.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return reason(err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return reason(err)
-	}
-	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+
+	"tandem/durable"
 )
 
 // A Dir is the directory of an evaluation.
@@ -151,11 +153,8 @@ func (d *Dir) Close() error {
 // write replaces a file as a whole.
 func (d *Dir) write(name string, b []byte) error {
 	path := filepath.Join(d.path, name)
-	if err := os.WriteFile(path+".part", b, 0o644); err != nil {
-		return fmt.Errorf("evaluation: %w", err)
-	}
-	if err := os.Rename(path+".part", path); err != nil {
-		return fmt.Errorf("evaluation: %w", err)
+	if err := durable.WriteBytes(path, b); err != nil {
+		return fmt.Errorf("evaluation: write %s: %w", path, err)
 	}
 	return nil
 }

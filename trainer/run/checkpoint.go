@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tandem/durable"
 )
 
 // Checkpoint writes the full state after step steps: fill makes the files in a directory aside, which then takes its
@@ -22,39 +24,16 @@ func (d *Dir) Checkpoint(step, keep int, fill func(dir string) error) error {
 	if _, err := os.Stat(final); err == nil {
 		return d.prune(keep)
 	}
-	part := final + ".part"
-	err := os.RemoveAll(part)
-	if err == nil {
-		err = os.Mkdir(part, 0o755)
-	}
-	if err == nil {
-		err = d.fill(part, fill)
-	}
-	if err == nil {
-		err = os.Rename(part, final)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(final))
-	}
+	err := durable.Dir(final, func(part string) error {
+		if err := fill(part); err != nil {
+			return err
+		}
+		return writeSums(part)
+	})
 	if err != nil {
 		return fmt.Errorf("checkpoint after step %d: %w", step, err)
 	}
 	return d.prune(keep)
-}
-
-// fill writes a state and its checksums. What a failed one leaves is removed: on a full disk it would be in the way.
-func (d *Dir) fill(part string, fill func(dir string) error) error {
-	err := fill(part)
-	if err == nil {
-		err = writeSums(part)
-	}
-	if err == nil {
-		err = syncDir(part)
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(part))
-	}
-	return nil
 }
 
 // prune leaves the last keep states, and nothing half written or half removed.
@@ -64,14 +43,12 @@ func (d *Dir) prune(keep int) error {
 		return err
 	}
 	for len(all) > keep {
-		// Renamed first: a state whose removal was cut short must not look like one.
-		old := d.CheckpointPath(all[0])
-		if err := os.Rename(old, old+".part"); err != nil {
+		if err := durable.Remove(d.CheckpointPath(all[0])); err != nil {
 			return fmt.Errorf("run directory: remove an old checkpoint: %w", err)
 		}
 		all = all[1:]
 	}
-	parts, err := d.list("ckpt", ".part")
+	parts, err := d.list("ckpt", durable.Aside)
 	for _, part := range parts {
 		err = errors.Join(err, os.RemoveAll(part))
 	}
@@ -111,7 +88,7 @@ func (d *Dir) checkpoints() ([]int, error) {
 	}
 	var steps []int
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".part") {
+		if strings.HasSuffix(e.Name(), durable.Aside) {
 			continue
 		}
 		n, err := strconv.Atoi(e.Name())
@@ -147,7 +124,7 @@ func writeSums(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeSynced(filepath.Join(dir, sumsFile), b)
+	return durable.WriteBytes(filepath.Join(dir, sumsFile), b)
 }
 
 func checkSums(dir string) error {

@@ -25,6 +25,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"tandem/durable"
 )
 
 // A Dir is an open run directory, held by one process at a time.
@@ -139,7 +141,7 @@ func (d *Dir) Append(file string, v any) error {
 		return fmt.Errorf("run directory: %w", err)
 	}
 	_, err = f.Write(append(line, '\n'))
-	if err := synced(f, err); err != nil {
+	if err := durable.Close(f, err); err != nil {
 		return fmt.Errorf("run directory: write %s: %w", file, err)
 	}
 	return nil
@@ -208,53 +210,10 @@ func stepFile(step int) string { return filepath.Join("steps", fmt.Sprintf("%06d
 
 // write replaces a file as a whole.
 func (d *Dir) write(file string, b []byte) error {
-	path := filepath.Join(d.path, file)
-	err := writeSynced(path+".part", b)
-	if err != nil {
-		os.Remove(path + ".part")
-	} else {
-		err = os.Rename(path+".part", path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		return fmt.Errorf("run directory: write %s: %w", file, err)
+	if err := durable.WriteBytes(filepath.Join(d.path, file), b); err != nil {
+		return fmt.Errorf("run directory: write %s: %w", filepath.Join(d.path, file), err)
 	}
 	return nil
-}
-
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", path, err)
-	}
-	return nil
-}
-
-// writeSynced makes a file that is on the disk when it returns.
-func writeSynced(path string, b []byte) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	return synced(f, err)
-}
-
-// synced puts a written file on the disk and closes it.
-func synced(f *os.File, err error) error {
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
 }
 
 // ReadLines calls f for every whole line of a .jsonl file; one that is not there has none.
