@@ -13,9 +13,18 @@ type StepLog struct {
 	Groups []Group
 	Drawn  int // problems drawn by the run, those of this step included
 
+	Outcomes []Outcome // of all groups drawn in this step, in order
+
 	// What dynamic sampling threw away, which nothing was learnt from.
 	Discarded       int // groups
 	DiscardedTokens int // sampled
+}
+
+// An Outcome is what the samples of one problem came to.
+type Outcome struct {
+	Samples, Passed int     // Passed: with a reward above 0
+	Reward          float32 // summed
+	Mixed           bool    // the rewards differ
 }
 
 // A Group is the episodes of one problem.
@@ -40,6 +49,19 @@ func (g Group) mixed() bool {
 		}
 	}
 	return false
+}
+
+func (g Group) outcome() Outcome {
+	o := Outcome{Samples: len(g.Rollouts), Mixed: g.mixed()}
+	for _, r := range g.Rollouts {
+		if r.Reward > 0 {
+			o.Passed++
+		}
+		if !isNaN(r.Reward) {
+			o.Reward += r.Reward
+		}
+	}
+	return o
 }
 
 // rollouts gives the replies of this step: from its log if it was sampled before, else sampled and logged.
@@ -90,6 +112,7 @@ func (t *Trainer) fill(ctx context.Context, log *StepLog) error {
 		}
 		for p, rollouts := range groups {
 			g := Group{problems[p], rollouts}
+			log.Outcomes = append(log.Outcomes, g.outcome())
 			switch {
 			case len(log.Groups) < want && (g.mixed() || !r.Dynamic):
 				log.Groups = append(log.Groups, g)

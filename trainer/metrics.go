@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"encoding/json"
-	"math"
 
 	"tandem/engine"
 )
@@ -37,12 +36,14 @@ type Metrics struct {
 	PeakPages  int     `json:"peak_pages"`  // in use at once, so far
 	EngineRows int     `json:"engine_rows"` // computed by the engine
 
+	Signals
+
 	Seconds        float64 `json:"seconds"`
 	RolloutSeconds float64 `json:"rollout_seconds"`
 	UpdateSeconds  float64 `json:"update_seconds"`
 
 	updates int
-	wasted  int // tokens
+	sums    sums
 }
 
 // MarshalJSON writes null for a figure that is not finite, which JSON has no number for.
@@ -56,26 +57,43 @@ func (m Metrics) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(struct { // the outer fields hide those of the same name
 		plain
-		Advantage *float64 `json:"advantage"`
-		Loss      *float64 `json:"loss"`
-		Entropy   *float64 `json:"entropy"`
-		Ratio     *float64 `json:"ratio"`
-		Mismatch  *float64 `json:"mismatch"`
-		GradNorm  *float64 `json:"grad_norm"`
-	}{plain(m), finite(m.Advantage), finite(m.Loss), finite(m.Entropy), finite(m.Ratio), finite(m.Mismatch), finite(m.GradNorm)})
+		Advantage     *float64 `json:"advantage"`
+		Loss          *float64 `json:"loss"`
+		Entropy       *float64 `json:"entropy"`
+		Ratio         *float64 `json:"ratio"`
+		Mismatch      *float64 `json:"mismatch"`
+		GradNorm      *float64 `json:"grad_norm"`
+		AdvantageMean *float64 `json:"advantage_mean"`
+		AdvantageStd  *float64 `json:"advantage_std"`
+		AdvantageMin  *float64 `json:"advantage_min"`
+		AdvantageMax  *float64 `json:"advantage_max"`
+		RatioMin      *float64 `json:"ratio_min"`
+		RatioMax      *float64 `json:"ratio_max"`
+		MismatchMean  *float64 `json:"mismatch_mean"`
+		Importance    *float64 `json:"importance"`
+		ReferenceKL   *float64 `json:"reference_kl"`
+		TeacherKL     *float64 `json:"teacher_kl"`
+	}{plain(m), finite(m.Advantage), finite(m.Loss), finite(m.Entropy), finite(m.Ratio), finite(m.Mismatch), finite(m.GradNorm),
+		finite(m.AdvantageMean), finite(m.AdvantageStd), finite(m.AdvantageMin), finite(m.AdvantageMax), finite(m.RatioMin), finite(m.RatioMax),
+		finite(m.MismatchMean), finite(m.Importance), finite(m.ReferenceKL), finite(m.TeacherKL)})
 }
 
-// sampled notes what the replies were worth. Discarded ones count as sampled and wasted, and in no mean.
+// sampled notes what the replies were worth. Discarded ones count as sampled and wasted, and in no mean but that of all
+// that was drawn; a missing reward counts in none.
 func (m *Metrics) sampled(log *StepLog) {
 	groups := log.groups()
 	m.Discarded = log.Discarded
-	m.Sampled, m.wasted = log.DiscardedTokens, log.DiscardedTokens
-	n := 0
+	m.Sampled, m.WastedTokens = log.DiscardedTokens, log.DiscardedTokens
+	m.drawn(log)
+	n, rewarded := 0, 0
 	for _, group := range groups {
 		passed := 0
 		for _, r := range group {
 			n++
-			m.Reward += float64(r.Reward)
+			if !isNaN(r.Reward) {
+				rewarded++
+				m.Reward += float64(r.Reward)
+			}
 			if r.Reward > 0 {
 				passed++
 			}
@@ -93,7 +111,8 @@ func (m *Metrics) sampled(log *StepLog) {
 			m.Unsolved++
 		}
 	}
-	for _, mean := range []*float64{&m.Reward, &m.PassRate, &m.Length, &m.Truncated} {
+	m.Reward /= float64(max(rewarded, 1))
+	for _, mean := range []*float64{&m.PassRate, &m.Length, &m.Truncated} {
 		*mean /= float64(n)
 	}
 	m.Solved /= float64(len(groups))
@@ -104,11 +123,9 @@ func (m *Metrics) sampled(log *StepLog) {
 func (m *Metrics) advantages(samples []*sample) {
 	for _, s := range samples {
 		if s.inert() {
-			m.wasted += s.Sampled()
+			m.WastedTokens += s.Sampled()
 		}
-		if len(s.adv) > 0 {
-			m.Advantage += math.Abs(float64(s.adv[0])) / float64(len(samples))
-		}
+		m.Advantage += m.noteAdvantages(s.adv) / float64(len(samples))
 	}
 }
 
@@ -123,9 +140,9 @@ func (m *Metrics) trained(s *sample, factor float32) {
 			continue
 		}
 		d := float64(new) - float64(s.LogProbs[i])
-		m.Ratio += math.Exp(d)
+		m.ratio(d)
 		if m.updates == 0 {
-			m.Mismatch = max(m.Mismatch, math.Abs(d))
+			m.compared(d)
 		}
 	}
 }
@@ -145,8 +162,9 @@ func (m *Metrics) finish() {
 		m.Loss /= float64(m.updates)
 	}
 	if m.Sampled > 0 {
-		m.Wasted = float64(m.wasted) / float64(m.Sampled)
+		m.Wasted = float64(m.WastedTokens) / float64(m.Sampled)
 	}
+	m.finishSignals()
 	if m.Trained > 0 {
 		n := float64(m.Trained)
 		m.Entropy, m.Clipped, m.Ratio = m.Entropy/n, m.Clipped/n, m.Ratio/n

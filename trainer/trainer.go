@@ -140,6 +140,7 @@ func (t *Trainer) reinforce(ctx context.Context, m *Metrics) error {
 	}
 	groups := log.groups()
 	m.sampled(log)
+	m.budgets(t.task.Env, log, t.recipe.Rollout.MaxTokens)
 	a, n := t.recipe.Algorithm, t.step-t.recipe.Warmup.Steps
 	share := len(groups) / a.Updates
 	for u := range a.Updates {

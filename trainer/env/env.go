@@ -21,6 +21,12 @@ type Env interface {
 	Step(ctx context.Context, e *Episode, r Reply) (Turn, error)
 }
 
+// A Cutter is an Env that can say what a shorter reply would have been worth.
+type Cutter interface {
+	// Cut is the reward of an episode that the token limit ended after reply: all tokens from the first turn on.
+	Cut(p Problem, reply []int32) float32
+}
+
 // An Episode is one attempt at a problem.
 type Episode struct {
 	Problem Problem

@@ -63,3 +63,8 @@ func (s *Single) Step(_ context.Context, e *Episode, r Reply) (Turn, error) {
 	res := s.grader.Grade(s.tok.Decode(r.Tokens, false), e.Problem.Answer)
 	return Turn{Done: true, Reward: float32(res.Score), Reason: res.Reason}, nil
 }
+
+// Cut grades what there is of a reply.
+func (s *Single) Cut(p Problem, reply []int32) float32 {
+	return float32(s.grader.Grade(s.tok.Decode(reply, false), p.Answer).Score)
+}
