@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"math"
 	"sync"
+	"time"
 
 	"tandem/kernels"
 	"tandem/model"
@@ -58,6 +59,7 @@ type Stats struct {
 	Waiting   int // now
 	PagesUsed int // now, by sequences
 	PeakPages int
+	Busy      time.Duration // with work, until now
 }
 
 // An Engine owns the cache and a goroutine that drives the model. Its methods may be called from any goroutine.
@@ -70,7 +72,9 @@ type Engine struct {
 	sched   scheduler
 	arrived *sync.Cond // work, the end, or the end of a step
 	running bool       // a step is being computed
-	failed  error      // of the device: final
+	begun   time.Time  // there has been work since then; zero if there is none
+	busy    time.Duration
+	failed  error // of the device: final
 	closing bool
 	stepped func() error // for tests: after every step, under the lock
 	ended   sync.WaitGroup
@@ -123,7 +127,12 @@ func (e *Engine) WeightsChanged() {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.sched.now()
+	st := e.sched.now()
+	st.Busy = e.busy
+	if !e.begun.IsZero() {
+		st.Busy += time.Since(e.begun)
+	}
+	return st
 }
 
 func (e *Engine) submit(s *seq) error {
@@ -183,9 +192,7 @@ func (e *Engine) drive() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for {
-		for !e.closing && !e.sched.busy() {
-			e.arrived.Wait()
-		}
+		e.wait()
 		if e.closing {
 			e.fail(errors.New("engine: closed during a turn"))
 			return
@@ -209,6 +216,21 @@ func (e *Engine) drive() {
 			return
 		}
 	}
+}
+
+// wait waits for work, and counts the time that there was some.
+func (e *Engine) wait() {
+	if e.closing || e.sched.busy() {
+		return
+	}
+	if !e.begun.IsZero() {
+		e.busy += time.Since(e.begun)
+		e.begun = time.Time{}
+	}
+	for !e.closing && !e.sched.busy() {
+		e.arrived.Wait()
+	}
+	e.begun = time.Now()
 }
 
 // settle takes the results of a step to the sequences.

@@ -21,6 +21,7 @@ type CPU struct {
 	arenas *mapping
 	pool   *pool
 	mu     sync.Mutex // one Alloc at a time
+	taken  int        // bytes
 }
 
 // NewCPU starts the workers.
@@ -51,7 +52,18 @@ func (c *CPU) Name() string { return c.name }
 func (c *CPU) Alloc(bytes int) (Ptr, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.arenas.alloc(bytes)
+	p, err := c.arenas.alloc(bytes)
+	if err == nil {
+		c.taken += bytes
+	}
+	return p, err
+}
+
+// Taken is the number of bytes that Alloc and Pinned have given out.
+func (c *CPU) Taken() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.taken
 }
 
 // Pinned is Alloc with the host's view of it.

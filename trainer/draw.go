@@ -74,13 +74,17 @@ func (t *Trainer) rollouts(ctx context.Context, m *Metrics) (*StepLog, error) {
 		}
 	}
 	begun := time.Now()
+	t.roller.clock.reset() // an evaluation's
 	before := t.roller.engine.Stats()
 	if err := t.fill(ctx, log); err != nil {
 		return nil, err
 	}
 	m.RolloutSeconds = time.Since(begun).Seconds()
 	m.engine(before, t.roller.engine.Stats())
+	alone, summed := t.roller.clock.reset()
+	m.GradingSeconds, m.EnvironmentSeconds = alone.Seconds(), summed.Seconds()
 	if t.dir != nil {
+		defer clocked(&m.SavingSeconds)()
 		return log, t.dir.WriteStep(t.step, log)
 	}
 	return log, nil

@@ -74,6 +74,8 @@ type learner struct {
 	opt  *Optimizer
 	host *kernels.Transfer
 	ref  *pass // over weights of its own; nil without a reference
+
+	spent *Spent // where the time of the step at hand goes
 }
 
 func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error) {
@@ -93,7 +95,7 @@ func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{pass: p, w: w, g: model.BindGradients(w.Config, arena), opt: opt, host: host}
+	l := &learner{pass: p, w: w, g: model.BindGradients(w.Config, arena), opt: opt, host: host, spent: &Spent{}}
 	if r.Algorithm.KL > 0 {
 		if err := l.reference(dev, r); err != nil {
 			return nil, fmt.Errorf("reference: %w", err)
@@ -132,6 +134,7 @@ func (l *learner) refer(ctx context.Context, samples []*sample, invT float32) er
 	if l.ref == nil {
 		return nil
 	}
+	defer clocked(&l.spent.ReferenceSeconds)()
 	seqs, spans := make([][]int32, len(samples)), make([][]span, len(samples))
 	for i, s := range samples {
 		seqs[i], spans[i] = s.Tokens, s.Spans
@@ -210,9 +213,13 @@ func (l *learner) backprop(alg Algorithm, samples []*sample, heads []int, invT f
 	if p.batch.T == 0 {
 		return nil
 	}
-	if err := p.forward(invT); err != nil {
+	stop := clocked(&l.spent.ForwardSeconds)
+	err := p.forward(invT)
+	stop()
+	if err != nil {
 		return err
 	}
+	defer clocked(&l.spent.BackwardSeconds)()
 	clear(p.dlogp.host[:p.batch.R])
 	for i, s := range samples {
 		if heads[i] < 0 {
@@ -233,6 +240,7 @@ func (l *learner) backprop(alg Algorithm, samples []*sample, heads []int, invT f
 
 // step updates the weights.
 func (l *learner) step(factor, lr float32) (norm float64, err error) {
+	defer clocked(&l.spent.OptimizerSeconds)()
 	model.FinishGradients(l.pass.q, l.g)
 	return l.opt.step(l.pass.q, l.w, l.g, factor, lr)
 }

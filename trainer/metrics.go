@@ -2,6 +2,9 @@ package trainer
 
 import (
 	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
 
 	"tandem/engine"
 )
@@ -17,6 +20,7 @@ type Metrics struct {
 	Solved     float64 `json:"solved"`      // share of prompts whose samples all have one
 	Unsolved   float64 `json:"unsolved"`    // share of prompts of whose samples none has one
 	Length     float64 `json:"length"`      // sampled tokens of a reply, mean
+	LengthMax  int     `json:"length_max"`  // of the longest
 	Truncated  float64 `json:"truncated"`   // share of replies that a limit ended
 	Sampled    int     `json:"sampled"`     // tokens
 	Wasted     float64 `json:"wasted"`      // share of sampled tokens that nothing was learnt from
@@ -29,6 +33,7 @@ type Metrics struct {
 	Mismatch   float64 `json:"mismatch"`    // largest |new - old| before the first update of the step: 0
 	Trained    int     `json:"trained"`     // tokens
 	GradNorm   float64 `json:"grad_norm"`   // before clipping, mean over updates
+	GradClip   float64 `json:"grad_clip"`   // after clipping, mean over updates
 	LR         float64 `json:"lr"`          //
 	Skipped    int     `json:"skipped"`     // updates in a row whose gradient was no number
 	Cached     int     `json:"cached"`      // prompt tokens that the cache saved
@@ -38,44 +43,47 @@ type Metrics struct {
 
 	Signals
 
-	Seconds        float64 `json:"seconds"`
-	RolloutSeconds float64 `json:"rollout_seconds"`
-	UpdateSeconds  float64 `json:"update_seconds"`
+	Seconds        float64 `json:"seconds"`         // wall time of the step, with what was saved since the step before
+	RolloutSeconds float64 `json:"rollout_seconds"` // of it, with what was waited for; 0 if the replies came from the log
+	UpdateSeconds  float64 `json:"update_seconds"`  // from rewards to weights
+	Spent
 
 	updates int
 	sums    sums
 }
 
-// MarshalJSON writes null for a figure that is not finite, which JSON has no number for.
+// MarshalJSON writes null for a figure that is not finite, which JSON has no number for. The order is that of the fields.
 func (m Metrics) MarshalJSON() ([]byte, error) {
-	type plain Metrics
-	finite := func(x float64) *float64 {
-		if x-x != 0 {
-			return nil
+	b, err := appendFigures([]byte{'{'}, reflect.ValueOf(m))
+	return append(b, '}'), err
+}
+
+func appendFigures(b []byte, v reflect.Value) ([]byte, error) {
+	for field, value := range v.Fields() {
+		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous && name == "" {
+			var err error
+			if b, err = appendFigures(b, value); err != nil {
+				return b, err
+			}
+			continue
 		}
-		return &x
+		if name == "" || option == "omitempty" && value.IsZero() {
+			continue
+		}
+		text := []byte("null")
+		if x := value; !x.CanFloat() || x.Float()-x.Float() == 0 {
+			var err error
+			if text, err = json.Marshal(x.Interface()); err != nil {
+				return b, err
+			}
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(strconv.AppendQuote(b, name), ':'), text...)
 	}
-	return json.Marshal(struct { // the outer fields hide those of the same name
-		plain
-		Advantage     *float64 `json:"advantage"`
-		Loss          *float64 `json:"loss"`
-		Entropy       *float64 `json:"entropy"`
-		Ratio         *float64 `json:"ratio"`
-		Mismatch      *float64 `json:"mismatch"`
-		GradNorm      *float64 `json:"grad_norm"`
-		AdvantageMean *float64 `json:"advantage_mean"`
-		AdvantageStd  *float64 `json:"advantage_std"`
-		AdvantageMin  *float64 `json:"advantage_min"`
-		AdvantageMax  *float64 `json:"advantage_max"`
-		RatioMin      *float64 `json:"ratio_min"`
-		RatioMax      *float64 `json:"ratio_max"`
-		MismatchMean  *float64 `json:"mismatch_mean"`
-		Importance    *float64 `json:"importance"`
-		ReferenceKL   *float64 `json:"reference_kl"`
-		TeacherKL     *float64 `json:"teacher_kl"`
-	}{plain(m), finite(m.Advantage), finite(m.Loss), finite(m.Entropy), finite(m.Ratio), finite(m.Mismatch), finite(m.GradNorm),
-		finite(m.AdvantageMean), finite(m.AdvantageStd), finite(m.AdvantageMin), finite(m.AdvantageMax), finite(m.RatioMin), finite(m.RatioMax),
-		finite(m.MismatchMean), finite(m.Importance), finite(m.ReferenceKL), finite(m.TeacherKL)})
+	return b, nil
 }
 
 // sampled notes what the replies were worth. Discarded ones count as sampled and wasted, and in no mean but that of all
@@ -98,6 +106,7 @@ func (m *Metrics) sampled(log *StepLog) {
 				passed++
 			}
 			m.Length += float64(r.Sampled())
+			m.LengthMax = max(m.LengthMax, r.Sampled())
 			m.Sampled += r.Sampled()
 			if r.Stop == string(engine.StopLength) {
 				m.Truncated++
@@ -150,6 +159,7 @@ func (m *Metrics) trained(s *sample, factor float32) {
 func (m *Metrics) updated(norm float64, lr float32, o *Optimizer) {
 	m.updates++
 	m.GradNorm += norm
+	m.GradClip += min(norm, o.maxNorm)
 	m.LR = float64(lr)
 	m.Skipped = o.skipped
 }
@@ -158,6 +168,7 @@ func (m *Metrics) updated(norm float64, lr float32, o *Optimizer) {
 func (m *Metrics) finish() {
 	if m.updates > 0 {
 		m.GradNorm /= float64(m.updates)
+		m.GradClip /= float64(m.updates)
 		m.Advantage /= float64(m.updates)
 		m.Loss /= float64(m.updates)
 	}
@@ -176,4 +187,5 @@ func (m *Metrics) engine(before, after engine.Stats) {
 	m.Cached = after.Cached - before.Cached
 	m.Preempted = after.Preempted - before.Preempted
 	m.PeakPages = after.PeakPages
+	m.SamplingSeconds = (after.Busy - before.Busy).Seconds()
 }

@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -55,7 +54,7 @@ func sameState(t *testing.T, got, want [][]float32, what string) {
 
 // timeless is a step's figures without those of the clock and of where the replies came from.
 func timeless(m Metrics) Metrics {
-	m.Seconds, m.RolloutSeconds, m.UpdateSeconds, m.Replayed = 0, 0, 0, false
+	m.Seconds, m.RolloutSeconds, m.UpdateSeconds, m.Replayed, m.Spent = 0, 0, 0, false, Spent{}
 	m.Cached, m.Preempted, m.PeakPages, m.EngineRows = 0, 0, 0, 0
 	return m
 }
@@ -262,20 +261,6 @@ func TestStepWithSeveralUpdatesIsNotCutBetweenThem(t *testing.T) {
 		t.Error(diff)
 	}
 	sameState(t, weightsOf(t, tr), weightsOf(t, whole), "cancelled")
-}
-
-func TestMetricsThatAreNoNumbersAreNull(t *testing.T) {
-	b, err := json.Marshal(Metrics{Step: 3, Loss: math.NaN(), GradNorm: math.Inf(1), Entropy: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got map[string]any
-	if err := json.Unmarshal(b, &got); err != nil {
-		t.Fatal(err)
-	}
-	if got["loss"] != nil || got["grad_norm"] != nil || got["entropy"] != 0.5 || got["step"] != 3.0 {
-		t.Errorf("%s", b)
-	}
 }
 
 func TestNonFiniteGradientsAreSkippedAndStopTheRun(t *testing.T) {

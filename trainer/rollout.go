@@ -36,6 +36,7 @@ type sampling struct {
 type roller struct {
 	engine *engine.Engine
 	env    env.Env
+	clock  envClock
 }
 
 // purposes tell the random streams of one seed apart.
@@ -115,7 +116,9 @@ func (ro *roller) episode(ctx context.Context, ep *env.Episode, session *engine.
 		r.Stop = string(sample.Stop)
 		r.Cached += sample.Cached
 		ep.Turns++
+		leave := ro.clock.enter()
 		turn, err := ro.env.Step(ctx, ep, env.Reply{Tokens: sample.Tokens, Truncated: sample.Stop == engine.StopLength})
+		leave()
 		if err != nil {
 			return nil, err
 		}

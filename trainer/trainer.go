@@ -26,6 +26,10 @@ type Trainer struct {
 	step      int // steps done, warm-up included
 	drawn     int // problems drawn for rollouts so far
 	notify    func(Progress)
+
+	saved  time.Duration // spent on the run directory since the last step's figures
+	fixed  Spent         // what is the same in every step
+	device kernels.Device
 }
 
 // Progress is how far a step is.
@@ -58,7 +62,9 @@ func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *ru
 	if notify == nil {
 		notify = func(Progress) {}
 	}
-	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: roller{e, task.Env}, learner: l, notify: notify}
+	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: roller{e, task.Env, envClock{engine: e}}, learner: l, notify: notify, device: dev}
+	t.fixed.MemoryPlanned = NewPlan(r, w.Config, w.Arena.DType, 0).Total()
+	t.fixed.Pages = e.Config().Pages
 	return t, t.begin()
 }
 
@@ -97,8 +103,9 @@ func (t *Trainer) Step(ctx context.Context) (Metrics, error) {
 	if t.step >= t.recipe.Steps() {
 		return Metrics{}, fmt.Errorf("trainer: all %d steps are done", t.step)
 	}
-	m := Metrics{Step: t.step, Stage: "grpo"}
+	m := Metrics{Step: t.step, Stage: "grpo", Spent: t.fixed}
 	begun := time.Now()
+	t.learner.spent = &m.Spent
 	var err error
 	if t.step < t.recipe.Warmup.Steps {
 		m.Stage = "warmup"
@@ -109,14 +116,18 @@ func (t *Trainer) Step(ctx context.Context) (Metrics, error) {
 	if err != nil {
 		return m, fmt.Errorf("step %d: %w", t.step, err)
 	}
-	m.Seconds = time.Since(begun).Seconds()
 	m.finish()
+	m.finishTimes(time.Since(begun), t.saved)
+	m.Memory, m.MemoryResident, t.saved = taken(t.device), resident(), 0
 	t.step++
 	t.roller.engine.WeightsChanged()
 	if err := t.begin(); err != nil {
 		return m, err
 	}
-	return m, t.record(m)
+	begun = time.Now()
+	err = t.record(m)
+	t.saved = time.Since(begun)
+	return m, err
 }
 
 // supervise is a step of the warm-up.
@@ -135,7 +146,10 @@ func (t *Trainer) reinforce(ctx context.Context, m *Metrics) error {
 	if err != nil {
 		return err
 	}
-	if err := t.show(log); err != nil {
+	stop := clocked(&m.SavingSeconds)
+	err = t.show(log)
+	stop()
+	if err != nil {
 		return err
 	}
 	groups := log.groups()

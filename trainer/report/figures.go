@@ -1,0 +1,110 @@
+package report
+
+import "strings"
+
+// A Figure is what is known of a number in metrics.jsonl.
+type Figure struct {
+	Name  string // in metrics.jsonl; it stays as it is
+	Group string // on the page and in TensorBoard
+	Unit  string // tokens, seconds, bytes, share or ""
+	Text  string // what it is
+}
+
+// Groups are those of figures, in the order of pages. What is not known is in the last.
+func Groups() []string {
+	return []string{"reward", "replies", "learning", "tools", "speed", "time", "engine", "memory", "other"}
+}
+
+// Figures are all that are known, by group.
+func Figures() []Figure { return figures }
+
+// Known is what is known of a figure. One that is not is in the last group; its unit is told by its name.
+func Known(name string) Figure {
+	for _, f := range figures {
+		if f.Name == name {
+			return f
+		}
+	}
+	f := Figure{Name: name, Group: "other"}
+	for suffix, unit := range map[string]string{"_seconds": "seconds", "_tokens": "tokens", "_per_second": "per second"} {
+		if strings.HasSuffix(name, suffix) {
+			f.Unit = unit
+		}
+	}
+	if strings.HasPrefix(name, "tool") {
+		f.Group = "tools"
+	}
+	return f
+}
+
+var figures = []Figure{
+	{"reward", "reward", "", "mean over the samples of the step"},
+	{"pass_rate", "reward", "share", "samples with a reward above 0"},
+	{"solved", "reward", "share", "prompts all of whose samples have a reward above 0"},
+	{"unsolved", "reward", "share", "prompts none of whose samples has a reward above 0"},
+	{"reward_drawn", "reward", "", "mean over all samples drawn, those that dynamic sampling threw away included"},
+	{"reward_half", "reward", "", "what the mean would have been, had half of rollout.max_tokens been all"},
+	{"reward_quarter", "reward", "", "likewise with a quarter"},
+	{"process_reward", "reward", "", "rewards given for turns or tokens: summed over a sample, mean over samples"},
+	{"pass_histogram", "reward", "groups", "groups drawn by their share of samples with a reward above 0: 0, below 1/4, below 1/2, below 3/4, below 1, and 1"},
+
+	{"length", "replies", "tokens", "sampled tokens of a reply, mean"},
+	{"length_max", "replies", "tokens", "of the longest"},
+	{"truncated", "replies", "share", "replies that a limit ended"},
+	{"sampled", "replies", "tokens", "sampled in the step"},
+	{"wasted", "replies", "share", "sampled tokens that nothing was learnt from"},
+	{"wasted_tokens", "replies", "tokens", "their number"},
+	{"discarded", "replies", "groups", "thrown away by dynamic sampling"},
+	{"stopped_early", "replies", "groups", "given up after rollout.early_stop samples"},
+	{"rested", "replies", "problems", "passed over, since their samples did not differ lately"},
+	{"carried", "replies", "groups", "trained on that an earlier step sampled"},
+
+	{"loss", "learning", "", "as normalised by algorithm.loss"},
+	{"entropy", "learning", "nats", "of the distribution at a trained token, mean"},
+	{"advantage", "learning", "", "mean magnitude over samples"},
+	{"advantage_mean", "learning", "", "over trained tokens"},
+	{"advantage_std", "learning", "", "over trained tokens"},
+	{"advantage_min", "learning", "", "over trained tokens"},
+	{"advantage_max", "learning", "", "over trained tokens"},
+	{"ratio", "learning", "", "exp(new - old) of a trained token, mean"},
+	{"ratio_min", "learning", "", "the smallest"},
+	{"ratio_max", "learning", "", "the largest"},
+	{"clipped", "learning", "share", "trained tokens whose ratio was clipped"},
+	{"mismatch", "learning", "nats", "largest |new - old| before the first update of the step: 0, or the sampler is not what is trained"},
+	{"mismatch_mean", "learning", "nats", "the mean of it"},
+	{"importance", "learning", "", "truncated importance weight, mean: 1 for samples of our own"},
+	{"importance_capped", "learning", "share", "tokens whose importance weight was truncated"},
+	{"reference_kl", "learning", "nats", "k3 estimate of the divergence from the frozen reference, mean"},
+	{"teacher_kl", "learning", "nats", "old - teacher, mean: the reverse divergence from the teacher"},
+	{"grad_norm", "learning", "", "of the whole gradient before clipping, mean over updates"},
+	{"grad_clip", "learning", "", "of the whole gradient after clipping, mean over updates"},
+	{"lr", "learning", "", "learning rate"},
+	{"skipped", "learning", "updates", "in a row whose gradient was no number"},
+	{"trained", "learning", "tokens", "trained on in the step"},
+
+	{"sampled_per_second", "speed", "tokens/s", "sampled, over all of the rollout's time"},
+	{"trained_per_second", "speed", "tokens/s", "trained on, over all of the update's time"},
+
+	{"seconds", "time", "seconds", "of the step, with what was saved since the step before; the phases below are all of it"},
+	{"sampling_seconds", "time", "seconds", "phase: the engine computed"},
+	{"grading_seconds", "time", "seconds", "phase: the engine had nothing to do, and the environment (grader, tools) worked"},
+	{"reference_seconds", "time", "seconds", "phase: log-probs under other weights than those that are trained"},
+	{"forward_seconds", "time", "seconds", "phase: forward passes of the update"},
+	{"backward_seconds", "time", "seconds", "phase: losses and backward passes of the update"},
+	{"optimizer_seconds", "time", "seconds", "phase: gradient norm and weights"},
+	{"saving_seconds", "time", "seconds", "phase: log, replies and figures, and what was saved since the step before, full states included"},
+	{"idle_seconds", "time", "seconds", "phase: the rest"},
+	{"rollout_seconds", "time", "seconds", "from the first prompt to the last reward; 0 if the replies came from the log"},
+	{"update_seconds", "time", "seconds", "from rewards to weights"},
+	{"environment_seconds", "time", "seconds", "in the environment, summed over episodes, which overlap"},
+
+	{"pages", "engine", "pages", "of the cache"},
+	{"peak_pages", "engine", "pages", "in use at once, so far"},
+	{"cached", "engine", "tokens", "of prompts that did not have to be computed"},
+	{"engine_rows", "engine", "tokens", "that the engine computed, prompts included"},
+	{"preempted", "engine", "sequences", "sent back to the queue for want of pages"},
+
+	{"memory", "memory", "bytes", "taken from the device; 0 where it does not tell"},
+	{"memory_planned", "memory", "bytes", "that the plan says will be taken"},
+	{"memory_resident", "memory", "bytes", "of the process that are in the machine's memory"},
+}
