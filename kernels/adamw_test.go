@@ -1,9 +1,12 @@
 package kernels_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/x448/float16"
 
 	"tandem/kernels"
 	"tandem/kernels/kerneltest"
@@ -11,13 +14,37 @@ import (
 
 // An optimizer is the tensors of AdamW on a device.
 type optimizer struct {
-	d                  *kerneltest.Device
-	w, master, m, v, g kernels.Tensor
+	d         *kerneltest.Device
+	w, master kernels.Tensor
+	m, v      kernels.Moment
+	g         kernels.Tensor
 }
 
 func newOptimizer(d *kerneltest.Device, dt, moments kernels.DType, w []float32) *optimizer {
 	n := len(w)
-	return &optimizer{d, d.Tensor(dt, n), d.Put(kernels.F32, w, n), d.Zeros(moments, n), d.Zeros(moments, n), d.Tensor(kernels.F32, n)}
+	return &optimizer{d, d.Tensor(dt, n), d.Put(kernels.F32, w, n), zeroMoment(d, moments, n), zeroMoment(d, moments, n), d.Tensor(kernels.F32, n)}
+}
+
+// splitOptimizer has low halves for masters.
+func splitOptimizer(d *kerneltest.Device, moments kernels.DType, w []float32) *optimizer {
+	o, n := newOptimizer(d, kernels.BF16, moments, w), len(w)
+	o.master = d.Tensor(kernels.U16, n)
+	var upper, lower []byte
+	for _, x := range w {
+		hi, lo := kernels.SplitMaster(x)
+		upper, lower = binary.LittleEndian.AppendUint16(upper, hi), binary.LittleEndian.AppendUint16(lower, lo)
+	}
+	d.PutBytes(o.w, upper)
+	d.PutBytes(o.master, lower)
+	return o
+}
+
+func zeroMoment(d *kerneltest.Device, dt kernels.DType, n int) kernels.Moment {
+	m := kernels.Moment{Mean: d.Zeros(dt, n)}
+	if dt == kernels.F16 {
+		m.Exponent = d.Zeros(kernels.U8, (n+kernels.MomentBlock-1)/kernels.MomentBlock)
+	}
+	return m
 }
 
 func (o *optimizer) step(g []float32, c kernels.AdamWConfig) {
@@ -27,7 +54,42 @@ func (o *optimizer) step(g []float32, c kernels.AdamWConfig) {
 }
 
 func (o *optimizer) results() kerneltest.Results {
-	return kerneltest.Results{"w": o.d.Get(o.w), "master": o.d.Get(o.master), "m": o.d.Get(o.m), "v": o.d.Get(o.v)}
+	return kerneltest.Results{"w": o.d.Get(o.w), "master": o.masters(), "m": o.moment(o.m), "v": o.moment(o.v)}
+}
+
+func (o *optimizer) masters() []float32 {
+	if o.master.DType == kernels.F32 {
+		return o.d.Get(o.master)
+	}
+	upper, lower := o.d.GetBytes(o.w), o.d.GetBytes(o.master)
+	x := make([]float32, o.w.Len())
+	for i := range x {
+		x[i] = kernels.JoinMaster(binary.LittleEndian.Uint16(upper[2*i:]), binary.LittleEndian.Uint16(lower[2*i:]))
+	}
+	return x
+}
+
+func (o *optimizer) moment(m kernels.Moment) []float32 {
+	if m.Mean.DType != kernels.F16 {
+		return o.d.Get(m.Mean)
+	}
+	mean, exponent := o.d.GetBytes(m.Mean), o.d.GetBytes(m.Exponent)
+	x := make([]float32, m.Mean.Len())
+	for i := range x {
+		h := float16.Frombits(binary.LittleEndian.Uint16(mean[2*i:])).Float32()
+		x[i] = float32(math.Ldexp(float64(h), int(exponent[i/kernels.MomentBlock])-125))
+	}
+	return x
+}
+
+// nearest is x rounded to bfloat16 with ties away from zero.
+func nearest(x []float32) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		w, _ := kernels.SplitMaster(v)
+		out[i] = kernels.F32Of(w)
+	}
+	return out
 }
 
 func TestAdamW(t *testing.T) {
@@ -53,7 +115,7 @@ func TestAdamW(t *testing.T) {
 func TestAdamWSizes(t *testing.T) {
 	for _, n := range []int{1, 15, 16, 17, 4095, 4096, 4097, 3*4096 + 5} {
 		for _, dt := range kerneltest.DTypes {
-			for _, moments := range kerneltest.DTypes {
+			for _, moments := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
 				t.Run(fmt.Sprint(n, dt, moments), func(t *testing.T) {
 					r := kerneltest.Rand(t)
 					w, g := values(r, kernels.F32, n), values(r, kernels.F32, n)
@@ -68,7 +130,8 @@ func TestAdamWSizes(t *testing.T) {
 							c := c
 							c.Step = s + 1
 							d.Q.Copy(halves.g.Ptr, o.g.Ptr, o.g.Bytes())
-							for _, at := range [][2]int{{0, n / 2}, {n / 2, n}} {
+							half := n / 2 / kernels.MomentBlock * kernels.MomentBlock
+							for _, at := range [][2]int{{0, half}, {half, n}} {
 								if i, j := at[0], at[1]; i < j {
 									kernels.AdamW(d.Q, halves.w.Rows(i, j), halves.master.Rows(i, j), halves.m.Rows(i, j), halves.v.Rows(i, j), halves.g.Rows(i, j), c)
 								}
@@ -80,15 +143,21 @@ func TestAdamWSizes(t *testing.T) {
 						}
 						return whole
 					})
-					kerneltest.Same(t, "w", got["w"], kerneltest.Round(dt, got["master"]))
-					kerneltest.Same(t, "m", got["m"], kerneltest.Round(moments, got["m"]))
+					if want := got["master"]; dt == kernels.F32 {
+						kerneltest.Same(t, "w", got["w"], want)
+					} else {
+						kerneltest.Same(t, "w", got["w"], nearest(want))
+					}
 					for i := range w {
 						// With equal gradients d, m/bias1 = d and √v/bias2 = |d| in both steps.
 						want, d := float64(w[i]), 0.5*float64(g[i])
+						if moments == kernels.F16 && math.Abs(d) < 0.01 {
+							continue // too far below the block's largest for all bits
+						}
 						for range 2 {
 							want = want*(1-0.01*0.1) - 0.01*d/(math.Abs(d)+1e-8)
 						}
-						if math.Abs(float64(got["master"][i])-want) > 0.02*4*kerneltest.Unit(moments)+math.Abs(want)*4*0x1p-24 {
+						if math.Abs(float64(got["master"][i])-want) > 0.02*4*float64(kernels.MomentRest(moments))+math.Abs(want)*4*0x1p-24 {
 							t.Fatalf("master is %v at %d, want %v", got["master"][i], i, want)
 						}
 					}
@@ -107,7 +176,8 @@ func TestAdamWCase(t *testing.T) {
 		c.Step = 1
 		o.step([]float32{0.5}, c)
 		kerneltest.Near(t, "p after step 1", d.Get(o.master), []float64{0.899}, kerneltest.Tol{Abs: 2e-6})
-		resumed := &optimizer{d, d.Put(kernels.F32, d.Get(o.w), 1), d.Put(kernels.F32, d.Get(o.master), 1), d.Put(kernels.F32, d.Get(o.m), 1), d.Put(kernels.F32, d.Get(o.v), 1), d.Tensor(kernels.F32, 1)}
+		resumed := newOptimizer(d, kernels.F32, kernels.F32, d.Get(o.master))
+		resumed.m.Mean, resumed.v.Mean = d.Put(kernels.F32, d.Get(o.m.Mean), 1), d.Put(kernels.F32, d.Get(o.v.Mean), 1)
 		c.Step = 2
 		o.step([]float32{-0.25}, c)
 		kerneltest.Near(t, "p after step 2", d.Get(o.master), []float64{0.871467}, kerneltest.Tol{Abs: 2e-6})
@@ -143,17 +213,35 @@ func TestAdamWScale(t *testing.T) {
 		c := c
 		c.Scale = float32(1 / (g.Norm + 1e-6))
 		a.step(g.G, c)
-		kerneltest.Near(t, "m", d.Get(a.m), kerneltest.F64(d.Get(b.m)), kerneltest.Tol{Rel: 4 * 0x1p-24})
+		kerneltest.Near(t, "m", d.Get(a.m.Mean), kerneltest.F64(d.Get(b.m.Mean)), kerneltest.Tol{Rel: 4 * 0x1p-24})
 	}
 }
 
 func BenchmarkAdamW(b *testing.B) {
-	d := kerneltest.CPU(b, kernels.CPUConfig{})
 	const n = 1 << 22
-	w, master, m, v, g := d.Zeros(kernels.BF16, n), d.Zeros(kernels.F32, n), d.Zeros(kernels.F32, n), d.Zeros(kernels.F32, n), d.Zeros(kernels.F32, n)
-	for b.Loop() {
-		kernels.AdamW(d.Q, w, master, m, v, g, kernels.AdamWConfig{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Scale: 1, Step: 10})
+	for _, c := range []struct {
+		name    string
+		split   bool
+		moments kernels.DType
+		bytes   int
+	}{
+		{"float32", false, kernels.F32, 2 + 7*4},
+		{"split", true, kernels.F32, 4*2 + 5*4},
+		{"split, bf16", true, kernels.BF16, 4*2 + 4*2 + 4},
+		{"split, float16", true, kernels.F16, 4*2 + 4*2 + 4},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			d := kerneltest.CPU(b, kernels.CPUConfig{})
+			o := newOptimizer(d, kernels.BF16, c.moments, make([]float32, n))
+			if c.split {
+				o.master = d.Zeros(kernels.U16, n)
+			}
+			d.Q.Copy(o.g.Ptr, d.Zeros(kernels.F32, n).Ptr, 4*n)
+			for b.Loop() {
+				kernels.AdamW(d.Q, o.w, o.master, o.m, o.v, o.g, kernels.AdamWConfig{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Scale: 1, Step: 10})
+			}
+			reportGBs(b, n*c.bytes)
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gparam/s")
+		})
 	}
-	reportGBs(b, n*(2+7*4))
-	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gparam/s")
 }

@@ -35,6 +35,26 @@ func scaleAVX2(out *float32, x *float32, w *float32, r float32, n int)
 // 16 elements n times.
 //
 //go:noescape
+func splitAVX2(w *uint16, low *uint16, x *float32, n int)
+
+// 16 elements n times.
+//
+//go:noescape
+func joinAVX2(x *float32, w *uint16, low *uint16, n int)
+
+// 16 elements n times.
+//
+//go:noescape
+func halveAVX2(dst *uint16, src *float32, r float32, n int)
+
+// 16 elements n times.
+//
+//go:noescape
+func unhalveAVX2(dst *float32, src *uint16, r float32, n int)
+
+// 16 elements n times.
+//
+//go:noescape
 func adamWAVX2(w *float32, m *float32, v *float32, grad *float32, c *float32, n int)
 
 // n times 12 independent FMAs of 8 lanes.

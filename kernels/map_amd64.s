@@ -424,6 +424,145 @@ next6:
 	VZEROUPPER
 	RET
 
+// func splitAVX2(w *uint16, low *uint16, x *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·splitAVX2(SB), $0-32
+	VMOVDQU lowHalfX8<>+0(SB), Y13
+	VMOVDQU roundX8<>+0(SB), Y14
+	VMOVDQU quietX8<>+0(SB), Y15
+	MOVQ    w+0(FP), AX
+	MOVQ    low+8(FP), CX
+	MOVQ    x+16(FP), DX
+	MOVQ    n+24(FP), BX
+
+next7:
+	VMOVUPS   (DX), Y0
+	VCMPPS    $0x03, Y0, Y0, Y1
+	VPSRLD    $0x10, Y0, Y2
+	VPOR      Y15, Y2, Y2
+	VPAND     Y13, Y0, Y3
+	VPADDD    Y14, Y0, Y0
+	VPSRLD    $0x10, Y0, Y0
+	VPBLENDVB Y1, Y2, Y0, Y0
+	VMOVUPS   32(DX), Y4
+	VCMPPS    $0x03, Y4, Y4, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPOR      Y15, Y6, Y6
+	VPAND     Y13, Y4, Y7
+	VPADDD    Y14, Y4, Y4
+	VPSRLD    $0x10, Y4, Y4
+	VPBLENDVB Y5, Y6, Y4, Y4
+	VPACKUSDW Y4, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	VMOVDQU   Y0, (AX)
+	VPACKUSDW Y7, Y3, Y3
+	VPERMQ    $0xd8, Y3, Y3
+	VMOVDQU   Y3, (CX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, DX
+	DECQ      BX
+	JNZ       next7
+	VZEROUPPER
+	RET
+
+DATA lowHalfX8<>+0(SB)/4, $0x0000ffff
+DATA lowHalfX8<>+4(SB)/4, $0x0000ffff
+DATA lowHalfX8<>+8(SB)/4, $0x0000ffff
+DATA lowHalfX8<>+12(SB)/4, $0x0000ffff
+DATA lowHalfX8<>+16(SB)/4, $0x0000ffff
+DATA lowHalfX8<>+20(SB)/4, $0x0000ffff
+DATA lowHalfX8<>+24(SB)/4, $0x0000ffff
+DATA lowHalfX8<>+28(SB)/4, $0x0000ffff
+GLOBL lowHalfX8<>(SB), RODATA|NOPTR, $32
+
+DATA roundX8<>+0(SB)/4, $0x00008000
+DATA roundX8<>+4(SB)/4, $0x00008000
+DATA roundX8<>+8(SB)/4, $0x00008000
+DATA roundX8<>+12(SB)/4, $0x00008000
+DATA roundX8<>+16(SB)/4, $0x00008000
+DATA roundX8<>+20(SB)/4, $0x00008000
+DATA roundX8<>+24(SB)/4, $0x00008000
+DATA roundX8<>+28(SB)/4, $0x00008000
+GLOBL roundX8<>(SB), RODATA|NOPTR, $32
+
+// func joinAVX2(x *float32, w *uint16, low *uint16, n int)
+// Requires: AVX, AVX2
+TEXT ·joinAVX2(SB), $0-32
+	MOVQ x+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ low+16(FP), DX
+	MOVQ n+24(FP), BX
+
+next8:
+	VPMOVZXWD (CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VPMOVZXWD (DX), Y3
+	VPOR      Y3, Y0, Y3
+	VPMOVSXWD (DX), Y1
+	VPADDD    Y1, Y0, Y0
+	VPBLENDVB Y2, Y3, Y0, Y0
+	VMOVDQU   Y0, (AX)
+	VPMOVZXWD 16(CX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VCMPPS    $0x03, Y4, Y4, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPOR      Y7, Y4, Y7
+	VPMOVSXWD 16(DX), Y5
+	VPADDD    Y5, Y4, Y4
+	VPBLENDVB Y6, Y7, Y4, Y4
+	VMOVDQU   Y4, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, DX
+	DECQ      BX
+	JNZ       next8
+	VZEROUPPER
+	RET
+
+// func halveAVX2(dst *uint16, src *float32, r float32, n int)
+// Requires: AVX, F16C
+TEXT ·halveAVX2(SB), $0-32
+	VBROADCASTSS r+16(FP), Y15
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+24(FP), DX
+
+next9:
+	VMULPS    (CX), Y15, Y0
+	VCVTPS2PH $0x00, Y0, (AX)
+	VMULPS    32(CX), Y15, Y1
+	VCVTPS2PH $0x00, Y1, 16(AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x40, CX
+	DECQ      DX
+	JNZ       next9
+	VZEROUPPER
+	RET
+
+// func unhalveAVX2(dst *float32, src *uint16, r float32, n int)
+// Requires: AVX, F16C
+TEXT ·unhalveAVX2(SB), $0-32
+	VBROADCASTSS r+16(FP), Y15
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+24(FP), DX
+
+next10:
+	VCVTPH2PS (CX), Y0
+	VMULPS    Y15, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPH2PS 16(CX), Y1
+	VMULPS    Y15, Y1, Y1
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x20, CX
+	DECQ      DX
+	JNZ       next10
+	VZEROUPPER
+	RET
+
 // func adamWAVX2(w *float32, m *float32, v *float32, grad *float32, c *float32, n int)
 // Requires: AVX
 TEXT ·adamWAVX2(SB), $0-48
@@ -442,7 +581,7 @@ TEXT ·adamWAVX2(SB), $0-48
 	MOVQ         grad+24(FP), BX
 	MOVQ         n+40(FP), SI
 
-next7:
+next11:
 	VMULPS  (BX), Y8, Y0
 	VMOVUPS (CX), Y1
 	VSUBPS  Y1, Y0, Y3
@@ -486,7 +625,7 @@ next7:
 	ADDQ    $0x40, DX
 	ADDQ    $0x40, BX
 	DECQ    SI
-	JNZ     next7
+	JNZ     next11
 	VZEROUPPER
 	RET
 
@@ -509,7 +648,7 @@ TEXT ·fmaPeakAVX2(SB), $0-8
 	VXORPS Y12, Y12, Y12
 	VXORPS Y13, Y13, Y13
 
-fma8:
+fma12:
 	VFMADD231PS Y12, Y13, Y0
 	VFMADD231PS Y12, Y13, Y1
 	VFMADD231PS Y12, Y13, Y2
@@ -523,7 +662,7 @@ fma8:
 	VFMADD231PS Y12, Y13, Y10
 	VFMADD231PS Y12, Y13, Y11
 	DECQ        AX
-	JNZ         fma8
+	JNZ         fma12
 	VZEROUPPER
 	RET
 
@@ -558,7 +697,7 @@ TEXT ·fmaPeakAVX512(SB), $0-8
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-fma9:
+fma13:
 	VFMADD231PS Z24, Z25, Z0
 	VFMADD231PS Z24, Z25, Z1
 	VFMADD231PS Z24, Z25, Z2
@@ -584,7 +723,7 @@ fma9:
 	VFMADD231PS Z24, Z25, Z22
 	VFMADD231PS Z24, Z25, Z23
 	DECQ        AX
-	JNZ         fma9
+	JNZ         fma13
 	VZEROUPPER
 	RET
 
@@ -619,7 +758,7 @@ TEXT ·dotPeakAVX512(SB), $0-8
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 
-dot10:
+dot14:
 	BYTE $0x62
 	BYTE $0x92
 	BYTE $0x36
@@ -765,7 +904,7 @@ dot10:
 	BYTE $0x52
 	BYTE $0xf8
 	DECQ AX
-	JNZ  dot10
+	JNZ  dot14
 	VZEROUPPER
 	RET
 
@@ -779,7 +918,7 @@ TEXT ·readAVX2(SB), $0-24
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-read11:
+read15:
 	PREFETCHT0 4096(AX)
 	PREFETCHT0 4160(AX)
 	PREFETCHT0 4224(AX)
@@ -794,7 +933,7 @@ read11:
 	VPADDQ     224(AX), Y3, Y3
 	ADDQ       $0x00000100, AX
 	DECQ       CX
-	JNZ        read11
+	JNZ        read15
 	VPADDQ     Y1, Y0, Y0
 	VPADDQ     Y2, Y0, Y0
 	VPADDQ     Y3, Y0, Y0

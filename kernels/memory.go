@@ -75,7 +75,7 @@ func (m *Memory) F32(p Ptr, n int) []float32 {
 	return unsafe.Slice((*float32)(m.at(p, n, 4)), n)
 }
 
-// BF16 is n bfloat16 at p.
+// BF16 is n bfloat16, or anything else of 16 bits, at p.
 func (m *Memory) BF16(p Ptr, n int) []uint16 {
 	return unsafe.Slice((*uint16)(m.at(p, n, 2)), n)
 }
@@ -88,6 +88,11 @@ func (m *Memory) I32(p Ptr, n int) []int32 {
 // U64 is n uint64 at p.
 func (m *Memory) U64(p Ptr, n int) []uint64 {
 	return unsafe.Slice((*uint64)(m.at(p, n, 8)), n)
+}
+
+// U8 is n bytes at p.
+func (m *Memory) U8(p Ptr, n int) []uint8 {
+	return unsafe.Slice((*uint8)(m.at(p, n, 1)), n)
 }
 
 func (m *Memory) at(p Ptr, n, size int) unsafe.Pointer {

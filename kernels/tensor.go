@@ -15,7 +15,9 @@ const (
 	BF16                  // the upper half of a float32
 	I32                   // token ids, positions, row indices
 	U64                   // seeds
-	U8                    // packed structs
+	U8                    // packed structs, exponents
+	F16                   // IEEE float16
+	U16                   // low halves of masters
 )
 
 // Size is the number of bytes of an element.
@@ -23,7 +25,7 @@ func (d DType) Size() int {
 	switch d {
 	case F32, I32:
 		return 4
-	case BF16:
+	case BF16, F16, U16:
 		return 2
 	case U64:
 		return 8
@@ -45,6 +47,10 @@ func (d DType) String() string {
 		return "uint64"
 	case U8:
 		return "uint8"
+	case F16:
+		return "float16"
+	case U16:
+		return "uint16"
 	}
 	return fmt.Sprintf("dtype(%d)", d)
 }

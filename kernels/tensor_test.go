@@ -77,7 +77,15 @@ func TestShapes(t *testing.T) {
 		{"Add: dst is float32 [2], src is float32 [3]", func() { kernels.Add(d.Q, d.Zeros(kernels.F32, 2), d.Zeros(kernels.F32, 3)) }},
 		{"AdamW: step 0, want 1 for the first", func() {
 			v := d.Zeros(kernels.F32, 2)
-			kernels.AdamW(d.Q, v, v, v, v, v, kernels.AdamWConfig{})
+			kernels.AdamW(d.Q, v, v, kernels.Moment{Mean: v}, kernels.Moment{Mean: v}, v, kernels.AdamWConfig{})
+		}},
+		{"AdamW: m's exponents is [3], want [N/64]", func() {
+			v, h := d.Zeros(kernels.F32, 80), kernels.Moment{Mean: d.Zeros(kernels.F16, 80), Exponent: d.Zeros(kernels.U8, 3)}
+			kernels.AdamW(d.Q, v, v, h, h, v, kernels.AdamWConfig{})
+		}},
+		{"AdamW: master is the low halves of w, which is float32, want bfloat16", func() {
+			v := d.Zeros(kernels.F32, 2)
+			kernels.AdamW(d.Q, v, d.Zeros(kernels.U16, 2), kernels.Moment{Mean: v}, kernels.Moment{Mean: v}, v, kernels.AdamWConfig{Step: 1})
 		}},
 		{"QKNormRope: H+K=4 H+2K=4 E=6", func() {
 			h, e := bf16(96, 4, 6), bf16(6)

@@ -30,6 +30,11 @@ type vec struct {
 	pack   func(dst []uint16, src []float32)    // BF16Of
 	scale  func(out, x, w []float32, r float32) // (x·r)·w; out may be x
 
+	split   func(w, low []uint16, x []float32)           // SplitMaster
+	join    func(x []float32, w, low []uint16)           // JoinMaster; exact
+	halve   func(dst []uint16, src []float32, r float32) // src·r as float16, to nearest even
+	unhalve func(dst []float32, src []uint16, r float32) // src·r
+
 	// One step of torch.optim.AdamW: d = g·scale; m = m + rest1·(d-m); v = v·beta2 + (rest2·d)·d;
 	// w = w·decay - (step·m) / (√v/bias2 + eps).
 	adamW func(w, m, v, g []float32, c *adamWCoeffs)

@@ -12,7 +12,7 @@ import (
 func vecs() []*vec {
 	var sets []*vec
 	x := &cpu.X86
-	if x.HasAVX2 && x.HasFMA {
+	if x.HasAVX2 && x.HasFMA && x.HasF16C {
 		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasBMI2 {
 			if x.HasAVX512BF16 {
 				sets = append(sets, &avx512DotVec)
@@ -52,6 +52,10 @@ func simd(name string, bf16, f32 loops) vec {
 		unpack:       unpackSIMD,
 		pack:         packSIMD,
 		scale:        scaleSIMD,
+		split:        splitSIMD,
+		join:         joinSIMD,
+		halve:        halveSIMD,
+		unhalve:      unhalveSIMD,
 		adamW:        adamWSIMD,
 	}
 }

@@ -148,7 +148,7 @@ func BenchmarkMaps(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 0))
 	const n = 1024
 	x, y, z, u := wildF32(r, n, 0), wildF32(r, n, 0), wildF32(r, n, 0), make([]float32, n)
-	h := make([]uint16, n)
+	h, low := make([]uint16, n), make([]uint16, n)
 	var sum [16]float32
 	co := adamWCoeffs{1, 0.999, 0.1, 0.95, 0.05, 0.3, 1e-8, 1e-3}
 	for _, v := range vecs() {
@@ -162,6 +162,10 @@ func BenchmarkMaps(b *testing.B) {
 			{"pack", func() { v.pack(h, x) }},
 			{"unpack", func() { v.unpack(u, h) }},
 			{"scale", func() { v.scale(u, x, y, 2) }},
+			{"split", func() { v.split(h, low, x) }},
+			{"join", func() { v.join(u, h, low) }},
+			{"halve", func() { v.halve(h, x, 2) }},
+			{"unhalve", func() { v.unhalve(u, h, 2) }},
 			{"adamW", func() { v.adamW(u, z, y, x, &co) }},
 		} {
 			b.Run(v.name+"/"+loop.name, func(b *testing.B) {

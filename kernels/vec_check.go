@@ -119,10 +119,23 @@ func (c *checker) maps(n int) {
 			outs[6][i] = float32(math.Abs(float64(outs[6][i]))) // second moments
 		}
 		v.adamW(outs[7], outs[5], outs[6], x, &co)
+		for _, of := range [][]float32{x, outs[7], wide} {
+			low, joined, again := make([]uint16, n), make([]float32, n), make([]float32, n)
+			v.split(h, low, of)
+			v.join(joined, h, low)
+			v.halve(low, of, 0x1p60)
+			v.unhalve(again, low, 0x1p-60)
+			outs = append(outs, joined, again)
+		}
 		return outs
 	}
 	got, want := run(c.v), run(&goVec)
-	for i, name := range []string{"exp2Sum", "silu", "siluBackward", "siluBackward", "pack or unpack", "scale or adamW", "adamW", "adamW", "exp2Sum's lanes"} {
+	names := []string{"exp2Sum", "silu", "siluBackward", "siluBackward", "pack or unpack", "scale or adamW", "adamW", "adamW", "exp2Sum's lanes"}
+	for i := range want {
+		name := "split, join, halve or unhalve"
+		if i < len(names) {
+			name = names[i]
+		}
 		c.same(name, got[i], want[i])
 	}
 }

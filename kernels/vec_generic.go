@@ -1,6 +1,10 @@
 package kernels
 
-import "math"
+import (
+	"math"
+
+	"github.com/x448/float16"
+)
 
 // The plain bodies define the bits. Explicit float32 conversions keep a compiler from fusing.
 
@@ -16,6 +20,10 @@ var goVec = vec{
 	unpack:       unpackGo,
 	pack:         packGo,
 	scale:        scaleGo,
+	split:        splitGo,
+	join:         joinGo,
+	halve:        halveGo,
+	unhalve:      unhalveGo,
 	adamW:        adamWGo,
 }
 
@@ -156,6 +164,30 @@ func packGo(dst []uint16, src []float32) {
 func scaleGo(out, x, w []float32, r float32) {
 	for i := range x {
 		out[i] = float32(x[i]*r) * w[i]
+	}
+}
+
+func splitGo(w, low []uint16, x []float32) {
+	for i, v := range x {
+		w[i], low[i] = SplitMaster(v)
+	}
+}
+
+func joinGo(x []float32, w, low []uint16) {
+	for i := range x {
+		x[i] = JoinMaster(w[i], low[i])
+	}
+}
+
+func halveGo(dst []uint16, src []float32, r float32) {
+	for i, x := range src {
+		dst[i] = float16.Fromfloat32(x * r).Bits()
+	}
+}
+
+func unhalveGo(dst []float32, src []uint16, r float32) {
+	for i, x := range src {
+		dst[i] = float16.Frombits(x).Float32() * r
 	}
 }
 

@@ -76,6 +76,10 @@ func TestLoopsStayInside(t *testing.T) {
 			v.pack(b.bf16(K, start), at(0))
 			v.unpack(at(0), b.bf16(K, start))
 			v.scale(at(0), at(1), at(2), 2)
+			v.split(b.bf16(K, start), c.bf16(K, start), at(0))
+			v.join(at(0), b.bf16(K, start), c.bf16(K, start))
+			v.halve(b.bf16(K, start), at(0), 2)
+			v.unhalve(at(0), b.bf16(K, start), 2)
 			v.adamW(at(0), at(1), at(2), at(3), &co)
 		}
 	})

@@ -70,6 +70,44 @@ func scaleSIMD(out, x, w []float32, r float32) {
 	scaleGo(out[n:], x[n:], w[n:], r)
 }
 
+func splitSIMD(w, low []uint16, x []float32) {
+	n := len(x) &^ 15
+	covers("split", "w", len(w), 0, 1, len(x))
+	covers("split", "low", len(low), 0, 1, len(x))
+	if n > 0 {
+		splitAVX2(&w[0], &low[0], &x[0], n/16)
+	}
+	splitGo(w[n:], low[n:], x[n:])
+}
+
+func joinSIMD(x []float32, w, low []uint16) {
+	n := len(x) &^ 15
+	covers("join", "w", len(w), 0, 1, len(x))
+	covers("join", "low", len(low), 0, 1, len(x))
+	if n > 0 {
+		joinAVX2(&x[0], &w[0], &low[0], n/16)
+	}
+	joinGo(x[n:], w[n:], low[n:])
+}
+
+func halveSIMD(dst []uint16, src []float32, r float32) {
+	n := len(src) &^ 15
+	covers("halve", "dst", len(dst), 0, 1, len(src))
+	if n > 0 {
+		halveAVX2(&dst[0], &src[0], r, n/16)
+	}
+	halveGo(dst[n:], src[n:], r)
+}
+
+func unhalveSIMD(dst []float32, src []uint16, r float32) {
+	n := len(src) &^ 15
+	covers("unhalve", "dst", len(dst), 0, 1, len(src))
+	if n > 0 {
+		unhalveAVX2(&dst[0], &src[0], r, n/16)
+	}
+	unhalveGo(dst[n:], src[n:], r)
+}
+
 func adamWSIMD(w, m, v, g []float32, c *adamWCoeffs) {
 	n := len(w) &^ 15
 	covers("adamW", "m", len(m), 0, 1, len(w))

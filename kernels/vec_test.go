@@ -193,6 +193,20 @@ func TestMapTwins(t *testing.T) {
 				v.pack(d, a)
 				goVec.unpack(o[0], d)
 			})
+			low := wildBF16(r, n, mix)
+			compare("join", 1, func(v *vec, o [][]float32) { v.join(o[0], h, low) })
+			compare("split", 2, func(v *vec, o [][]float32) {
+				d, e := make([]uint16, n), make([]uint16, n)
+				v.split(d, e, a)
+				goVec.unpack(o[0], d)
+				goVec.join(o[1], d, e)
+			})
+			compare("unhalve", 1, func(v *vec, o [][]float32) { v.unhalve(o[0], h, k) })
+			compare("halve", 1, func(v *vec, o [][]float32) {
+				d := make([]uint16, n)
+				v.halve(d, a, k)
+				goVec.unhalve(o[0], d, 1)
+			})
 			co := adamWCoeffs{0.5, 0.999, 0.1, 0.95, 0.05, 0.3, 1e-8, 1e-3}
 			compare("adamW", 3, func(v *vec, o [][]float32) { v.adamW(o[0], o[1], o[2], b, &co) })
 		}

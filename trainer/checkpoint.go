@@ -1,11 +1,14 @@
 package trainer
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"tandem/durable"
 	"tandem/kernels"
@@ -62,30 +65,43 @@ type stateTensor struct {
 	kernels.Tensor
 }
 
-// stateTensors are those of a full state, in the order of the file.
+// masterTensor is the name of the masters, which a file has as float32 however the run keeps them.
+const masterTensor = "master"
+
+// stateTensors are those of a full state beside the masters, in the order of the file.
 func (l *learner) stateTensors() []stateTensor {
-	all := []stateTensor{{"master", l.opt.master}, {"exp_avg", l.opt.m}, {"exp_avg_sq", l.opt.v}}
+	o := l.opt
+	all := []stateTensor{{"exp_avg", o.m.Mean}, {"exp_avg_sq", o.v.Mean}, {"exp_avg_exponent", o.m.Exponent}, {"exp_avg_sq_exponent", o.v.Exponent}}
 	if l.ref != nil {
 		all = append(all, stateTensor{"reference", l.ref.w.Arena})
 	}
-	return all
+	return slices.DeleteFunc(all, func(t stateTensor) bool { return t.Ptr == 0 })
 }
 
 func fileDType(d kernels.DType) safetensors.DType {
-	if d == kernels.BF16 {
+	switch d {
+	case kernels.BF16:
 		return safetensors.BF16
+	case kernels.F16:
+		return safetensors.F16
+	case kernels.U8:
+		return "U8"
 	}
 	return safetensors.F32
 }
 
 func (l *learner) writeTensors(path string) error {
 	named := make(map[string]kernels.Tensor)
-	var entries []safetensors.Entry
+	entries := []safetensors.Entry{{Name: masterTensor, DType: safetensors.F32, Shape: l.opt.master.Dims()}}
 	for _, t := range l.stateTensors() {
 		named[t.name] = t.Tensor
 		entries = append(entries, safetensors.Entry{Name: t.name, DType: fileDType(t.DType), Shape: t.Dims()})
 	}
 	return safetensors.Write(path, entries, nil, func(w io.Writer, e safetensors.Entry) error {
+		if e.Name == masterTensor {
+			buf := make([]byte, 4*masterPiece)
+			return l.opt.readMasters(l.host, func(x []float32) error { return writeFloats(w, x, buf) })
+		}
 		t := named[e.Name]
 		return l.host.Down(t.Ptr, t.Bytes(), func(piece []byte) error {
 			_, err := w.Write(piece)
@@ -146,7 +162,7 @@ func (l *learner) readTensors(path string) error {
 		return err
 	}
 	defer f.Close()
-	named := make(map[string]kernels.Tensor)
+	named := map[string]kernels.Tensor{masterTensor: kernels.NewTensor(l.opt.master.Ptr, kernels.F32, l.opt.master.Len())}
 	for _, t := range l.stateTensors() {
 		named[t.name] = t.Tensor
 	}
@@ -158,10 +174,20 @@ func (l *learner) readTensors(path string) error {
 			}
 			delete(named, from.Name)
 			data := from.Data
-			err := l.host.Up(to.Ptr, to.Bytes(), func(piece []byte) error {
-				data = data[copy(piece, data):]
-				return nil
-			})
+			if from.Name == masterTensor {
+				err = l.opt.writeMasters(l.host, func(x []float32) error {
+					for i := range x {
+						x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+					}
+					data = data[4*len(x):]
+					return nil
+				})
+			} else {
+				err = l.host.Up(to.Ptr, to.Bytes(), func(piece []byte) error {
+					data = data[copy(piece, data):]
+					return nil
+				})
+			}
 			if err != nil {
 				return err
 			}
@@ -169,6 +195,6 @@ func (l *learner) readTensors(path string) error {
 		for name := range named {
 			return fmt.Errorf("%s: there is no %s", path, name)
 		}
-		return l.convert(l.w.Arena, l.opt.master)
+		return nil
 	})
 }

@@ -87,7 +87,7 @@ func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error
 	if err != nil {
 		return nil, fmt.Errorf("gradients: %w", err)
 	}
-	opt, err := newOptimizer(dev, w.Config, r.Optimizer)
+	opt, err := newOptimizer(dev, w, r.States)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error
 			return nil, fmt.Errorf("reference: %w", err)
 		}
 	}
-	if err := l.convert(opt.master, w.Arena); err != nil {
+	if err := opt.startMasters(host); err != nil {
 		return nil, fmt.Errorf("masters: %w", err)
 	}
 	return l, nil
@@ -145,21 +145,6 @@ func (l *learner) refer(ctx context.Context, samples []*sample, invT float32) er
 	}
 	for i, s := range samples {
 		s.ref = refs[i]
-	}
-	return nil
-}
-
-// convert copies a tensor to one of the same length, rounding to its dtype.
-func (l *learner) convert(dst, src kernels.Tensor) error {
-	buf := make([]float32, 1<<18)
-	for n, at := src.Len(), 0; at < n; at += len(buf) {
-		b := buf[:min(len(buf), n-at)]
-		if err := l.host.Get(b, src, at); err != nil {
-			return err
-		}
-		if err := l.host.Put(dst, at, b); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -8,16 +8,15 @@ import (
 	"tandem/model"
 )
 
-// An Optimizer is AdamW over the flat arena of the parameters, with float32 masters. Parameters without decay are the
-// norms.
+// An Optimizer is AdamW over the flat arena of the parameters. Parameters without decay are the norms.
 type Optimizer struct {
 	cfg     OptimizerConfig
 	maxNorm float64
 	runs    []stretch
+	states
 
-	master, m, v kernels.Tensor // (N) float32; m and v may be bf16
-	norm         pinnedF32      // (1)
-	leaves       kernels.Tensor // scratch of the norm
+	norm   pinnedF32      // (1)
+	leaves kernels.Tensor // scratch of the norm
 
 	steps   int // taken, not counting the skipped
 	skipped int // in a row
@@ -46,43 +45,35 @@ func decayRuns(ps []model.Param) []stretch {
 	return runs
 }
 
-func momentDType(o OptimizerConfig) kernels.DType {
-	if o.Moments == "bf16" {
-		return kernels.BF16
-	}
-	return kernels.F32
-}
-
-// optimizerBytes is the memory of the state.
-func optimizerBytes(o OptimizerConfig, n int) int {
-	return n*(4+2*momentDType(o).Size()) + 8*n/kernels.NormLeaf
-}
-
-// newOptimizer takes the state. The caller fills the masters before the first step.
-func newOptimizer(dev kernels.Device, c model.Config, o OptimizerConfig) (*Optimizer, error) {
-	ps := model.Params(c)
+// newOptimizer takes the states. The caller fills the masters before the first step.
+func newOptimizer(dev kernels.Device, w *model.Weights, sc StatesConfig) (*Optimizer, error) {
+	ps := model.Params(w.Config)
 	n := model.ArenaLen(ps)
 	opt := &Optimizer{runs: decayRuns(ps)}
-	p, err := dev.Alloc(optimizerBytes(o, n))
+	var err error
+	if opt.states, err = newStates(dev, sc, w.Arena); err != nil {
+		return nil, fmt.Errorf("optimizer states: %w", err)
+	}
+	p, err := dev.Alloc(normBytes(n))
 	if err != nil {
-		return nil, fmt.Errorf("optimizer state: %w", err)
+		return nil, fmt.Errorf("gradient norm: %w", err)
 	}
-	d := momentDType(o)
-	take := func(d kernels.DType, n int) kernels.Tensor {
-		t := kernels.NewTensor(p, d, n)
-		p += kernels.Ptr(t.Bytes())
-		return t
-	}
-	opt.master, opt.m, opt.v = take(kernels.F32, n), take(d, n), take(d, n)
-	opt.leaves = take(kernels.U64, n/kernels.NormLeaf)
+	opt.leaves = kernels.NewTensor(p, kernels.U64, n/kernels.NormLeaf)
 	opt.norm, err = newPinnedF32(dev, 1)
 	return opt, err
 }
 
+// normBytes is the scratch of the gradient norm.
+func normBytes(n int) int { return 8 * n / kernels.NormLeaf }
+
 // restart forgets the moments and takes other settings; the masters stay.
 func (o *Optimizer) restart(q kernels.Queue, cfg OptimizerConfig) {
-	kernels.Zero(q, o.m)
-	kernels.Zero(q, o.v)
+	for _, m := range []kernels.Moment{o.m, o.v} {
+		kernels.Zero(q, m.Mean)
+		if m.Exponent.Ptr != 0 {
+			kernels.Zero(q, m.Exponent)
+		}
+	}
 	o.cfg, o.steps, o.skipped = cfg, 0, 0
 	o.maxNorm, _ = cfg.maxNorm() // the recipe has been checked
 }
@@ -120,7 +111,9 @@ func clipFactor(norm, maxNorm float64) float32 {
 	return float32(min(1, maxNorm/(norm+1e-6)))
 }
 
-// rate is the learning rate of step i of n, counted from 0.
+// rate is the learning rate of step i of n, counted from 0; all updates of a step use the same. The warm-up rises from
+// LR/WarmupSteps to LR, so that no step is taken at 0, which would spend a rollout on nothing; what follows it is
+// transformers' get_scheduler.
 func (o OptimizerConfig) rate(i, n int) float32 {
 	if i < o.WarmupSteps {
 		return o.LR * float32(i+1) / float32(o.WarmupSteps)

@@ -31,7 +31,7 @@ func NewPlan(r Recipe, c model.Config, d kernels.DType, free int) Plan {
 	p := Plan{Free: free, Items: []PlanItem{
 		{"weights", model.WeightBytes(c, d, r.Model.Context), fmt.Sprintf("%d parameters, %v, one copy", model.Count(c), d)},
 		{"gradients", 4 * model.GradientLen(c), "float32"},
-		{"optimizer", optimizerBytes(r.Optimizer, n) + 4, "masters float32, moments " + r.Optimizer.Moments},
+		{"optimizer", r.States.bytes(n, d) + normBytes(n) + 4, r.States.String()},
 		{"cache pages", e.Pages, fmt.Sprintf("%d pages of %d tokens", cfg.Pages, model.PageTokens)},
 		{"sampling", e.Activations + e.Logits + e.Step, fmt.Sprintf("%d sequences, %d rows a step", cfg.Seqs, cfg.Rows)},
 		{"training pages", passPages(l) * model.PageBytes(c, d), fmt.Sprintf("%d pages", passPages(l))},

@@ -32,7 +32,9 @@ func TestPlanIsWhatARunTakes(t *testing.T) {
 	for _, change := range []func(*Recipe){
 		func(*Recipe) {},
 		func(r *Recipe) { r.Model.DType = "float32" },
-		func(r *Recipe) { r.Optimizer.Moments = "bf16" },
+		func(r *Recipe) {
+			r.States = StatesConfig{Master: "bf16+16", FirstMoment: "bf16", SecondMoment: "float16"}
+		},
 		func(r *Recipe) { r.Algorithm.KL = 0.1 },
 		func(r *Recipe) { r.Rollout.Batch, r.Rollout.Pages, r.Train.Rows, r.Model.Context = 5, 9, 1000, 300 },
 	} {

@@ -21,6 +21,7 @@ type Recipe struct {
 	Tools      ToolsConfig      `toml:"tools"`
 	Algorithm  AlgorithmConfig  `toml:"algorithm"`
 	Optimizer  OptimizerConfig  `toml:"optimizer"`
+	States     StatesConfig     `toml:"states"`
 	Train      TrainConfig      `toml:"train"`
 	Evaluation EvaluationConfig `toml:"evaluation"`
 	Checkpoint CheckpointConfig `toml:"checkpoint"`
@@ -105,8 +106,15 @@ type OptimizerConfig struct {
 	Eps         float32 `toml:"eps"`
 	WeightDecay float32 `toml:"weight_decay"` // of matrices; norms have none
 	ClipNorm    string  `toml:"clip_norm"`    // a positive number, or "off"
-	Moments     string  `toml:"moments"`      // float32 or bf16
 	MaxSkips    int     `toml:"max_skips"`    // steps in a row with a gradient that is no number before the run stops
+}
+
+// StatesConfig says how, and where, the optimizer's states are kept: those of the warm-up's optimizer, too.
+type StatesConfig struct {
+	Master       string `toml:"master"`        // float32, or "bf16+16": 16 bits beside each bf16 weight, with the same results
+	FirstMoment  string `toml:"first_moment"`  // float32, bf16 or float16
+	SecondMoment string `toml:"second_moment"` // likewise
+	Offload      bool   `toml:"offload"`       // to the host's memory, whose processor then takes the step
 }
 
 // TrainConfig says how long and in what pieces.
@@ -130,7 +138,7 @@ type CheckpointConfig struct {
 
 // DefaultRecipe is what a recipe starts from.
 func DefaultRecipe() Recipe {
-	adam := OptimizerConfig{LR: 1e-6, Schedule: "constant", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01, ClipNorm: "1", Moments: "float32", MaxSkips: 10}
+	adam := OptimizerConfig{LR: 1e-6, Schedule: "constant", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01, ClipNorm: "1", MaxSkips: 10}
 	warm := adam
 	warm.LR = 1e-5
 	return Recipe{
@@ -142,6 +150,7 @@ func DefaultRecipe() Recipe {
 		Rollout:    RolloutConfig{Prompts: 16, Samples: 8, MaxTokens: 1024, Temperature: 1, TopP: 1, Rows: 2048, Waves: 4},
 		Algorithm:  AlgorithmConfig{Name: "grpo", Std: true, ClipLow: 0.2, ClipHigh: 0.28, Loss: LossSample, Updates: 1, KLEstimator: "k3", KLIn: "loss"},
 		Optimizer:  adam,
+		States:     StatesConfig{Master: "float32", FirstMoment: "float32", SecondMoment: "float32"},
 		Train:      TrainConfig{Steps: 100, Rows: 4096},
 		Evaluation: EvaluationConfig{Problems: 256, Samples: 1},
 		Checkpoint: CheckpointConfig{Every: 20, Keep: 2},

@@ -56,7 +56,7 @@ func (r Recipe) Check() error {
 	want(r.Train.Rows >= m.Context, "train.rows is %d, want at least model.context, %d: a sequence is not split", r.Train.Rows, m.Context)
 	want(r.Warmup.Steps == 0 || r.Warmup.Samples >= 1, "warmup.samples is %d, want at least 1", r.Warmup.Samples)
 	oneOf("warmup.loss", string(r.Warmup.Loss), string(LossSample), string(LossToken))
-	faults = append(faults, r.checkTools(), r.Optimizer.check("optimizer"), r.Warmup.Optimizer.check("warmup.optimizer"))
+	faults = append(faults, r.checkTools(), r.Optimizer.check("optimizer"), r.Warmup.Optimizer.check("warmup.optimizer"), r.checkStates())
 
 	want(r.Evaluation.Every >= 0 && r.Evaluation.Problems >= 0 && r.Evaluation.Samples >= 1, "evaluation.every, problems and samples are %d, %d and %d, want 0, 0 and 1 at least",
 		r.Evaluation.Every, r.Evaluation.Problems, r.Evaluation.Samples)
@@ -93,7 +93,6 @@ func (o OptimizerConfig) check(at string) error {
 	want(o.WeightDecay >= 0 && o.WeightDecay < 1, "weight_decay", o.WeightDecay, "0 to less than 1")
 	_, err := o.maxNorm()
 	want(err == nil, "clip_norm", strconv.Quote(o.ClipNorm), `a positive number or "off"`)
-	want(slices.Contains([]string{"float32", "bf16"}, o.Moments), "moments", strconv.Quote(o.Moments), "float32 or bf16")
 	want(o.MaxSkips >= 1, "max_skips", o.MaxSkips, "at least 1")
 	return errors.Join(faults...)
 }

@@ -26,17 +26,19 @@ func shortRecipe() Recipe {
 	return r
 }
 
-// weightsOf is every bit of the state that training goes on from.
+// weightsOf is every bit of the state that training goes on from, in words of 32.
 func weightsOf(t *testing.T, tr *Trainer) [][]float32 {
 	t.Helper()
 	o := tr.learner.opt
 	var out [][]float32
-	for _, from := range []kernels.Tensor{tr.learner.w.Arena, o.master, o.m, o.v} {
-		v := make([]float32, from.Len())
-		if err := tr.learner.host.Get(v, from, 0); err != nil {
-			t.Fatal(err)
+	for _, from := range []kernels.Tensor{tr.learner.w.Arena, o.master, o.m.Mean, o.m.Exponent, o.v.Mean, o.v.Exponent} {
+		if from.Ptr != 0 {
+			v := make([]float32, from.Bytes()/4)
+			if err := tr.learner.host.Get(v, kernels.NewTensor(from.Ptr, kernels.F32, len(v)), 0); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, v)
 		}
-		out = append(out, v)
 	}
 	return out
 }

@@ -15,6 +15,10 @@ func maps(g *asm) {
 	g.packAVX2()
 	g.unpackAVX2()
 	g.scaleAVX2()
+	g.splitAVX2()
+	g.joinAVX2()
+	g.halveAVX2()
+	g.unhalveAVX2()
 	g.adamWAVX2()
 	g.fmaPeakAVX2()
 	g.fmaPeakAVX512()
@@ -184,11 +188,7 @@ func (g *asm) unpackAVX2() {
 
 func (g *asm) scaleAVX2() {
 	g.begin("scaleAVX2", "out, x, w *float32, r float32, n int", "16 elements n times.")
-	m, err := g.Param("r").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	g.VBROADCASTSS(m.Addr, y(15))
+	g.VBROADCASTSS(g.mem("r"), y(15))
 	g.each([]string{"out", "x", "w"}, []int{4, 4, 4}, func(at func(ptr, half int) Mem) {
 		for h := range 2 {
 			g.VMULPS(at(1, h), y(15), y(h))
@@ -196,6 +196,82 @@ func (g *asm) scaleAVX2() {
 			g.VMOVUPS(y(h), at(0, h))
 		}
 	})
+}
+
+// splitAVX2 rounds half up by an addition; a NaN, which that could make a zero, keeps its upper half and turns quiet.
+func (g *asm) splitAVX2() {
+	g.begin("splitAVX2", "w, low *uint16, x *float32, n int", "16 elements n times.")
+	g.VMOVDQU(g.u32("lowHalf", 8, 0xffff), y(13))
+	g.VMOVDQU(g.u32("round", 8, 0x8000), y(14))
+	g.VMOVDQU(g.u32("quiet", 8, 0x40), y(15))
+	g.each([]string{"w", "low", "x"}, []int{2, 2, 4}, func(at func(ptr, half int) Mem) {
+		for h := range 2 {
+			x, nan, t := y(4*h), y(4*h+1), y(4*h+2)
+			g.VMOVUPS(at(2, h), x)
+			g.VCMPPS(Imm(3), x, x, nan)
+			g.VPSRLD(Imm(16), x, t)
+			g.VPOR(y(15), t, t)
+			g.VPAND(y(13), x, y(4*h+3))
+			g.VPADDD(y(14), x, x)
+			g.VPSRLD(Imm(16), x, x)
+			g.VPBLENDVB(nan, t, x, x)
+		}
+		for i, to := range []int{0, 3} {
+			g.VPACKUSDW(y(4+to), y(to), y(to))
+			g.VPERMQ(Imm(0xd8), y(to), y(to))
+			g.VMOVDQU(y(to), at(i, 0))
+		}
+	})
+}
+
+func (g *asm) joinAVX2() {
+	g.begin("joinAVX2", "x *float32, w, low *uint16, n int", "16 elements n times.")
+	g.each([]string{"x", "w", "low"}, []int{4, 2, 2}, func(at func(ptr, half int) Mem) {
+		for h := range 2 {
+			w, low, nan := y(4*h), y(4*h+1), y(4*h+2)
+			g.VPMOVZXWD(at(1, h), w)
+			g.VPSLLD(Imm(16), w, w)
+			g.VCMPPS(Imm(3), w, w, nan)
+			g.VPMOVZXWD(at(2, h), y(4*h+3))
+			g.VPOR(y(4*h+3), w, y(4*h+3))
+			g.VPMOVSXWD(at(2, h), low)
+			g.VPADDD(low, w, w)
+			g.VPBLENDVB(nan, y(4*h+3), w, w)
+			g.VMOVDQU(w, at(0, h))
+		}
+	})
+}
+
+func (g *asm) halveAVX2() {
+	g.begin("halveAVX2", "dst *uint16, src *float32, r float32, n int", "16 elements n times.")
+	g.VBROADCASTSS(g.mem("r"), y(15))
+	g.each([]string{"dst", "src"}, []int{2, 4}, func(at func(ptr, half int) Mem) {
+		for h := range 2 {
+			g.VMULPS(at(1, h), y(15), y(h))
+			g.VCVTPS2PH(Imm(0), y(h), at(0, h))
+		}
+	})
+}
+
+func (g *asm) unhalveAVX2() {
+	g.begin("unhalveAVX2", "dst *float32, src *uint16, r float32, n int", "16 elements n times.")
+	g.VBROADCASTSS(g.mem("r"), y(15))
+	g.each([]string{"dst", "src"}, []int{4, 2}, func(at func(ptr, half int) Mem) {
+		for h := range 2 {
+			g.VCVTPH2PS(at(1, h), y(h))
+			g.VMULPS(y(15), y(h), y(h))
+			g.VMOVUPS(y(h), at(0, h))
+		}
+	})
+}
+
+// mem is where a parameter lies.
+func (g *asm) mem(name string) Mem {
+	m, err := g.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return m.Addr
 }
 
 // adamWAVX2 takes adamWCoeffs as 8 floats in the order of its fields.
