@@ -138,7 +138,7 @@ func (s *step) forward() {
 	logits := s.logits.Rows(0, R)
 	model.Logits(s.q, s.w, s.batch, s.acts, logits)
 	kernels.Sample(s.q, kernels.NewTensor(s.tokens.ptr, kernels.I32, R), kernels.NewTensor(s.logProbs.ptr, kernels.F32, R),
-		logits, kernels.NewTensor(s.params.ptr, kernels.U8, R, kernels.SampleParamsBytes))
+		logits, kernels.NewTensor(s.params.ptr, kernels.U8, R, kernels.SampleParamsBytes), kernels.Tensor{}, kernels.Tensor{})
 }
 
 func (s *step) copy(pages []copyPage, to *pinned[copyPage]) {

@@ -17,7 +17,13 @@ type SampleParams struct {
 	TopK   int32   // keep this many; 0 keeps all
 	Pos    int32   // absolute position that the token will have: Philox's counter; -1 for an idle row
 	Greedy int32   // not 0: the first of the largest logits, with the log-probability at temperature 1
-	_      [4]int32
+
+	Repetition, Presence, Frequency float32 // see Edit; unused without edits
+	Top                             int32   // see TopLogProbs
+
+	// The row's part of the lists: edits, and the only tokens that may be drawn. None is 0 entries.
+	FirstEdit, Edits      int32
+	FirstAllowed, Allowed int32
 }
 
 // SampleParamsBytes is the size of a SampleParams, the rows of Sample's params.
@@ -26,38 +32,52 @@ const SampleParamsBytes = int(unsafe.Sizeof(SampleParams{}))
 // Purposes keep what is drawn for one position apart: they are the second word of Philox's counter.
 const purposeToken = 0
 
-// Sample draws a token per row. Filters apply in the order temperature, top-k, top-p (on what top-k left,
-// renormalised), min-p; the largest logit always stays, and of equal logits the lower ids. The draw is the inverse CDF
-// at one uniform number, Philox(Seed; Pos, 0), over tiles of 1,024 tokens and then within one, and so a function of the
-// row and its params alone. A token of probability 0 is never drawn.
+// Sample draws a token per row. The row's edits and its list of allowed tokens come first, then the filters, in the order
+// temperature, top-k, top-p (on what top-k left, renormalised), min-p; the largest logit always stays, and of equal logits
+// the lower ids. The draw is the inverse CDF at one uniform number, Philox(Seed; Pos, 0), over tiles of 1,024 tokens and
+// then within one, and so a function of the row, its params and its lists alone. A token of probability 0 is never drawn.
 //
-// logp is the token's log-probability under the whole distribution at the row's temperature (at 1 if Greedy), whatever
-// the filters: LogProb's formula, and its bits for logits by Linear. A row without a distribution (a NaN or +Inf, or
-// nothing but -Inf) gives token -1 and logp NaN, an idle row -1 and 0.
+// logp is the token's log-probability under the whole distribution of the logits as they are given, at the row's
+// temperature (at 1 if Greedy), whatever the edits and the filters: LogProb's formula, and its bits for logits by Linear.
+// A row without a distribution (a NaN or +Inf, or nothing but -Inf) gives token -1 and logp NaN, one of which the edits
+// and the list leave nothing -1 and -Inf, an idle row -1 and 0.
 //
-//	tokens (R) =    I32
-//	logp   (R) =    F32
-//	logits (R, V)   F32
-//	params (R, 48)  U8: SampleParams
-func Sample(q Queue, tokens, logp, logits, params Tensor) {
+// The lists of a row ascend and name no token twice, so that whoever has a tile of the row at hand finds the tile's part.
+//
+//	tokens  (R) =    I32
+//	logp    (R) =    F32
+//	logits  (R, V)   F32
+//	params  (R, 64)  U8: SampleParams
+//	edits   (N, 12)  U8: Edit, of all rows; or the zero Tensor if no row has any
+//	allowed (N)      I32, likewise
+func Sample(q Queue, tokens, logp, logits, params, edits, allowed Tensor) {
 	d := dims{op: "Sample"}
 	d.want(logits, "logits", "R V", F32)
 	d.want(tokens, "tokens", "R", I32)
 	d.want(logp, "logp", "R", F32)
 	d.want(params, "params", fmt.Sprint("R ", SampleParamsBytes), U8)
+	if edits.Ptr != 0 {
+		d.want(edits, "edits", fmt.Sprint("N ", EditBytes), U8)
+	}
+	if allowed.Ptr != 0 {
+		d.want(allowed, "allowed", "A", I32)
+	}
 	R, V := logits.Shape[0], logits.Shape[1]
-	rows := min(R, max(1, 20000/(300+3*V))) // about 20 µs of work, at 300 ns a row and 3 a logit
+	rows := sampleRows(R, V)
 	launch(q, &sampleOp, blocks(R, rows), sampleArgs{
-		tokens: tokens.Ptr, logp: logp.Ptr, logits: logits.Ptr, params: params.Ptr,
+		tokens: tokens.Ptr, logp: logp.Ptr, logits: logits.Ptr, params: params.Ptr, edits: edits.Ptr, allowed: allowed.Ptr,
 		R: int32(R), V: int32(V), rows: int32(rows),
 	})
 }
 
+// sampleRows is rows of about 20 µs of work, at 300 ns a row and 3 a logit.
+func sampleRows(R, V int) int { return min(R, max(1, 20000/(300+3*V))) }
+
 type sampleArgs struct {
-	tokens, logp, logits, params Ptr
-	R, V                         int32
-	rows                         int32 // per item
-	_                            int32
+	tokens, logp, logits, params, edits, allowed Ptr
+	R, V                                         int32
+	rows                                         int32 // per item
+	_                                            int32
 }
 
 var sampleOp = Op{Name: "sample", Size: unsafe.Sizeof(sampleArgs{}), CPU: sampleGo}
@@ -67,17 +87,30 @@ func sampleGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	V, first, end := int(a.V), lo*int(a.rows), min(hi*int(a.rows), int(a.R))
 	n := end - first
 	tokens, logp := m.I32(a.tokens+Ptr(4*first), n), m.F32(a.logp+Ptr(4*first), n)
-	words := m.U64(a.params+Ptr(first*SampleParamsBytes), n*SampleParamsBytes/8)
-	params := unsafe.Slice((*SampleParams)(unsafe.Pointer(&words[0])), n)
+	params := m.sampleParams(a.params, first, n)
 	for i := range params {
-		if params[i].Pos < 0 {
+		s := &params[i]
+		if s.Pos < 0 {
 			tokens[i], logp[i] = -1, 0
 			continue
 		}
 		keep := m.Keep()
-		tokens[i], logp[i] = m.sampleRow(m.F32(a.logits+Ptr(4*(first+i)*V), V), &params[i])
+		logits := m.F32(a.logits+Ptr(4*(first+i)*V), V)
+		whole := m.softmaxOf(logits, s)
+		from := &whole
+		if s.Edits > 0 || s.Allowed > 0 {
+			edited := m.softmaxOf(a.edited(m, logits, s), s)
+			from = &edited
+		}
+		tokens[i], logp[i] = whole.sample(m, from, s)
 		m.Reset(keep)
 	}
+}
+
+// sampleParams is the params of n rows from the first on.
+func (m *Memory) sampleParams(p Ptr, first, n int) []SampleParams {
+	words := m.U64(p+Ptr(first*SampleParamsBytes), n*SampleParamsBytes/8)
+	return unsafe.Slice((*SampleParams)(unsafe.Pointer(&words[0])), n)
 }
 
 // A sampleRow is one row's logits with their softmax by tiles.
@@ -91,7 +124,7 @@ type sampleRow struct {
 	held   int       // the tile whose whole p is in p, or -1
 }
 
-func (m *Memory) sampleRow(logits []float32, s *SampleParams) (token int32, logp float32) {
+func (m *Memory) softmaxOf(logits []float32, s *SampleParams) sampleRow {
 	r := sampleRow{logits: logits, invT: s.InvT, p: m.ScratchF32(vocabTile)}
 	if s.Greedy != 0 {
 		r.invT = 1
@@ -102,14 +135,22 @@ func (m *Memory) sampleRow(logits []float32, s *SampleParams) (token int32, logp
 		r.held = t
 	}
 	r.top, r.sum = softmaxRow(r.parts)
+	return r
+}
+
+// sample draws from one row and gives the token's log-probability in r.
+func (r *sampleRow) sample(m *Memory, from *sampleRow, s *SampleParams) (token int32, logp float32) {
 	if r.sum != r.sum {
 		return -1, r.sum
 	}
+	if from.sum != from.sum {
+		return -1, float32(math.Inf(-1))
+	}
 	j := 0
 	if s.Greedy != 0 {
-		j = r.largest()
+		j = from.largest()
 	} else {
-		j = r.draw(m, uniform(Philox(s.Seed, uint32(s.Pos), purposeToken, 0, 0)), s)
+		j = from.draw(m, uniform(Philox(s.Seed, uint32(s.Pos), purposeToken, 0, 0)), s)
 	}
 	return int32(j), logProb(r.u(j), r.top, r.sum)
 }

@@ -39,7 +39,7 @@ func BenchmarkSample(bm *testing.B) {
 					}
 					d.PutBytes(params, b.Bytes())
 					for bm.Loop() {
-						kernels.Sample(d.Q, tokens, logp, logits, params)
+						kernels.Sample(d.Q, tokens, logp, logits, params, kernels.Tensor{}, kernels.Tensor{})
 					}
 					reportRate(bm, logits.Bytes(), "GB/s")
 					bm.ReportMetric(bm.Elapsed().Seconds()*1e6/float64(bm.N*c.R), "µs/row")

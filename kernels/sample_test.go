@@ -2,7 +2,6 @@ package kernels_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -20,17 +19,9 @@ func plain(seed uint64, pos int) kernels.SampleParams {
 	return kernels.SampleParams{Seed: seed, Pos: int32(pos), InvT: 1, TopP: 1}
 }
 
-// sample is Sample on one device.
+// sample is Sample on one device, without lists.
 func sample(d *kerneltest.Device, logits kernels.Tensor, params []kernels.SampleParams) (tokens []int32, logp []float32) {
-	var b bytes.Buffer
-	if err := binary.Write(&b, binary.LittleEndian, params); err != nil {
-		panic(err)
-	}
-	R := len(params)
-	p, tok, lp := d.Tensor(kernels.U8, R, kernels.SampleParamsBytes), d.Tensor(kernels.I32, R), d.Tensor(kernels.F32, R)
-	d.PutBytes(p, b.Bytes())
-	kernels.Sample(d.Q, tok, lp, logits, p)
-	return d.GetI32(tok), d.Get(lp)
+	return sampleLists(d, logits, params, nil, nil)
 }
 
 // draws is sample for host logits of V columns on every device, one params a row.
