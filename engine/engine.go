@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"math"
 	"sync"
 	"time"
@@ -18,9 +17,17 @@ type Config struct {
 	Seqs    int // sequences in a batch at most
 	Rows    int // rows that one step computes at most: Seqs or more; what is more goes to prompts
 	Context int // tokens of a sequence at most
+
+	// Room for what requests may ask for; 0 refuses it.
+	Edits   int // tokens of a sequence whose logits bias and penalties may change
+	Allowed int // tokens of a list of allowed ones
+	Top     int // most probable tokens that are reported beside a drawn one
 }
 
 func (c Config) check() error {
+	if c.Edits < 0 || c.Allowed < 0 || c.Top < 0 {
+		return fmt.Errorf("engine: config %+v: room for fewer than 0 entries", c)
+	}
 	if c.Seqs < 1 || c.Context < 2 || c.Rows < c.Seqs || c.Pages < model.PagesFor(c.Context) {
 		return fmt.Errorf("engine: config %+v: want at least 1 sequence, a context of 2, as many rows as sequences, and %d pages for one context",
 			c, model.PagesFor(c.Context))
@@ -44,7 +51,8 @@ func Plan(c model.Config, d kernels.DType, cfg Config) Memory {
 		Pages:       cfg.Pages * model.PageBytes(c, d),
 		Activations: model.ActivationBytes(c, d, l, false),
 		Logits:      l.Heads * c.Live * 4,
-		Step:        model.BatchBytes(l) + l.Heads*(kernels.SampleParamsBytes+4+4+8+8),
+		Step: model.BatchBytes(l) + l.Heads*(kernels.SampleParamsBytes+4+4+8+8+8*cfg.Top) +
+			cfg.Seqs*(kernels.EditBytes*cfg.Edits+4*cfg.Allowed),
 	}
 }
 
@@ -77,11 +85,21 @@ type Engine struct {
 	failed  error // of the device: final
 	closing bool
 	stepped func() error // for tests: after every step, under the lock
+	now     func() time.Time
 	ended   sync.WaitGroup
 }
 
 // New takes the engine's memory from the device and starts to wait for sessions.
 func New(dev kernels.Device, w *model.Weights, cfg Config) (*Engine, error) {
+	e, err := newEngine(dev, w, cfg)
+	if err == nil {
+		e.ended.Go(e.drive)
+	}
+	return e, err
+}
+
+// newEngine is an engine without the goroutine that drives it.
+func newEngine(dev kernels.Device, w *model.Weights, cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -92,11 +110,8 @@ func New(dev kernels.Device, w *model.Weights, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	e := &Engine{cfg: cfg, w: w, step: st}
-	e.sched = scheduler{cfg: cfg, pages: newPages(cfg.Pages), hash: maphash.MakeSeed()}
+	e := &Engine{cfg: cfg, w: w, step: st, sched: newScheduler(cfg), now: time.Now}
 	e.arrived = sync.NewCond(&e.mu)
-	e.ended.Add(1)
-	go e.drive()
 	return e, nil
 }
 
@@ -135,13 +150,18 @@ func (e *Engine) Stats() Stats {
 	return st
 }
 
-func (e *Engine) submit(s *seq) error {
+func (e *Engine) submit(seqs ...*seq) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.usable(); err != nil {
 		return err
 	}
-	e.sched.waiting = append(e.sched.waiting, s)
+	for _, s := range seqs {
+		e.sched.arrive(s)
+		if !s.request.Deadline.IsZero() {
+			e.sched.timed = append(e.sched.timed, s)
+		}
+	}
 	e.arrived.Signal()
 	return nil
 }
@@ -153,10 +173,9 @@ func (e *Engine) resume(s *seq, tokens []int32, maxTokens int) error {
 		return err
 	}
 	s.tokens = append(s.tokens, tokens...)
-	s.turn, s.maxTokens, s.logProbs, s.cached = len(s.tokens), maxTokens, nil, 0
-	e.sched.resting = without(e.sched.resting, s)
-	s.state = waiting
-	e.sched.waiting = append(e.sched.waiting, s)
+	s.turn, s.maxTokens, s.logProbs, s.top, s.cached, s.stopped = len(s.tokens), maxTokens, nil, nil, 0, false
+	e.sched.unlist(s)
+	e.sched.arrive(s)
 	e.arrived.Signal()
 	return nil
 }
@@ -186,9 +205,21 @@ func (e *Engine) cancel(s *seq) {
 	}
 }
 
+// stop ends the turn of s, if it has one, now or after the step that it is part of.
+func (e *Engine) stop(s *seq) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case s.state > running:
+	case s.planned:
+		s.stopped = true
+	default:
+		e.finish(s, StopCancelled)
+	}
+}
+
 // drive runs steps while there is work.
 func (e *Engine) drive() {
-	defer e.ended.Done()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for {
@@ -197,20 +228,7 @@ func (e *Engine) drive() {
 			e.fail(errors.New("engine: closed during a turn"))
 			return
 		}
-		p := e.sched.next()
-		e.running = true
-		e.mu.Unlock()
-		tokens, logProbs, err := e.step.run(p)
-		e.mu.Lock()
-		e.running = false
-		e.arrived.Broadcast()
-		if err == nil {
-			e.settle(p, tokens, logProbs)
-			if e.stepped != nil {
-				err = e.stepped()
-			}
-		}
-		if err != nil {
+		if err := e.turn(); err != nil {
 			e.failed = fmt.Errorf("engine: step %d: %w", e.sched.stats.Steps, err)
 			e.fail(e.failed)
 			return
@@ -233,8 +251,35 @@ func (e *Engine) wait() {
 	e.begun = time.Now()
 }
 
+// turn ends what is late and runs a step for the others. The lock is held, but while the step is computed.
+func (e *Engine) turn() error {
+	if len(e.sched.timed) > 0 {
+		for _, s := range e.sched.late(e.now()) {
+			e.finish(s, StopDeadline)
+		}
+	}
+	if !e.sched.busy() {
+		return nil
+	}
+	p := e.sched.next()
+	e.running = true
+	e.mu.Unlock()
+	d, err := e.step.run(p)
+	e.mu.Lock()
+	e.running = false
+	e.arrived.Broadcast()
+	if err != nil {
+		return err
+	}
+	e.settle(p, d)
+	if e.stepped != nil {
+		return e.stepped()
+	}
+	return nil
+}
+
 // settle takes the results of a step to the sequences.
-func (e *Engine) settle(p *plan, tokens []int32, logProbs []float32) {
+func (e *Engine) settle(p *plan, d drawn) {
 	sc := &e.sched
 	sc.computed(p)
 	row := 0
@@ -243,25 +288,43 @@ func (e *Engine) settle(p *plan, tokens []int32, logProbs []float32) {
 		if s.planned = false; s.cancelled {
 			sc.remove(s)
 		}
-		if !w.sample {
-			continue
+		if w.sample {
+			if s.state == running {
+				e.take(s, d, row)
+			}
+			row++
 		}
-		tok, lp := tokens[row], logProbs[row]
-		row++
-		if s.state != running {
-			continue
-		}
-		if tok < 0 || math.IsNaN(float64(lp)) {
-			e.end(s, turn{err: fmt.Errorf("engine: token %d of a sequence: the logits are not numbers; are the weights?", len(s.tokens))})
-			sc.remove(s)
-			continue
-		}
-		sc.stats.Drawn++
-		if why, over := sc.append(s, tok, lp); over {
-			e.end(s, turn{sample: Sample{Tokens: append([]int32(nil), s.tokens[s.turn:]...), LogProbs: s.logProbs, Stop: why, Cached: s.cached}})
-			sc.rest(s)
+		if s.stopped && s.state == running {
+			e.finish(s, StopCancelled)
 		}
 	}
+}
+
+// take gives a sequence the token that was drawn in a row.
+func (e *Engine) take(s *seq, d drawn, row int) {
+	tok, lp := d.tokens[row], d.logProbs[row]
+	if tok < 0 {
+		why := "the logits are not numbers; are the weights?"
+		if math.IsInf(float64(lp), -1) {
+			why = "bias and allowed tokens leave none that is possible"
+		}
+		e.end(s, turn{err: fmt.Errorf("engine: token %d of a sequence: %s", len(s.tokens), why)})
+		e.sched.remove(s)
+		return
+	}
+	e.sched.stats.Drawn++
+	if n := s.request.Params.Top; n > 0 {
+		s.top = append(s.top, d.top(row*e.cfg.Top, n))
+	}
+	if why, over := e.sched.append(s, tok, lp); over {
+		e.finish(s, why)
+	}
+}
+
+// finish ends the turn of s with what it has.
+func (e *Engine) finish(s *seq, why StopReason) {
+	e.end(s, turn{sample: Sample{Tokens: append([]int32(nil), s.tokens[s.turn:]...), LogProbs: s.logProbs, Top: s.top, Stop: why, Cached: s.cached}})
+	e.sched.rest(s)
 }
 
 // end delivers a turn. The channel has room: a sequence has one turn at a time.

@@ -1,9 +1,10 @@
 package engine
 
 import (
+	"fmt"
 	"hash/maphash"
-	"math"
 	"slices"
+	"time"
 
 	"tandem/kernels"
 	"tandem/model"
@@ -18,11 +19,16 @@ type seq struct {
 	turn      int     // where this turn's sample begins in tokens
 	maxTokens int
 	logProbs  []float32 // of tokens[turn:]
-	cached    int       // tokens before the turn found computed
+	top       [][]TokenLogProb
+	cached    int // tokens before the turn found computed
 	deliver   chan<- turn
 	state     state
-	planned   bool // in the plan being made or computed
+	place     int            // in the batch, while running
+	bias      []kernels.Edit // of the request, ascending
+	allowed   []int32        // likewise
+	planned   bool           // in the plan being made or computed
 	cancelled bool
+	stopped   bool // to end its turn after this step
 }
 
 type state uint8
@@ -45,8 +51,24 @@ type scheduler struct {
 	waiting []*seq // in order of arrival; who was preempted is first
 	running []*seq // in order of admission
 	resting []*seq
+	places  []int  // of the batch, that nobody has: a stack
+	timed   []*seq // who has a deadline
 	hash    maphash.Seed
 	stats   Stats
+}
+
+func newScheduler(cfg Config) scheduler {
+	sc := scheduler{cfg: cfg, pages: newPages(cfg.Pages), hash: maphash.MakeSeed()}
+	for i := range cfg.Seqs {
+		sc.places = append(sc.places, cfg.Seqs-1-i)
+	}
+	return sc
+}
+
+// arrive puts a sequence into the queue.
+func (sc *scheduler) arrive(s *seq) {
+	s.state = waiting
+	sc.waiting = append(sc.waiting, s)
 }
 
 // A plan is one step: rows of sequences, and pages to copy before and after it.
@@ -92,6 +114,18 @@ func (sc *scheduler) next() *plan {
 	return p
 }
 
+// late takes out of sc.timed who is gone, and gives the sequences in a turn whose deadline has passed.
+func (sc *scheduler) late(now time.Time) []*seq {
+	var late []*seq
+	sc.timed = slices.DeleteFunc(sc.timed, func(s *seq) bool {
+		if s.state <= running && !now.Before(s.request.Deadline) {
+			late = append(late, s)
+		}
+		return s.state == gone
+	})
+	return late
+}
+
 // busy says whether there is anything to plan.
 func (sc *scheduler) busy() bool { return len(sc.waiting)+len(sc.running) > 0 }
 
@@ -132,8 +166,8 @@ func (sc *scheduler) grow(s *seq, n int) bool {
 // preempt sends a running sequence back to the head of the queue. Its pages stay in the tree as long as they can.
 func (sc *scheduler) preempt(s *seq) {
 	sc.leave(s)
+	sc.unlist(s)
 	s.state = waiting
-	sc.running = without(sc.running, s)
 	sc.waiting = slices.Insert(sc.waiting, 0, s)
 	sc.stats.Preempted++
 }
@@ -170,6 +204,8 @@ func (sc *scheduler) admit(p *plan) {
 		sc.waiting = slices.Delete(sc.waiting, i, i+1)
 		sc.running = append(sc.running, s)
 		s.state = running
+		last := len(sc.places) - 1
+		s.place, sc.places = sc.places[last], sc.places[:last]
 	}
 }
 
@@ -300,28 +336,35 @@ func (sc *scheduler) append(s *seq, token int32, logProb float32) (StopReason, b
 	return "", false
 }
 
-// rest ends a turn: the sequence leaves the batch.
+// rest ends a turn: the sequence leaves the batch, or the queue.
 func (sc *scheduler) rest(s *seq) {
 	sc.leave(s)
-	sc.running = without(sc.running, s)
+	sc.unlist(s)
 	sc.resting = append(sc.resting, s)
 	s.state = resting
 }
 
 // remove ends a sequence in whatever state it is.
 func (sc *scheduler) remove(s *seq) {
+	if s.state == gone {
+		return
+	}
+	sc.leave(s)
+	sc.unlist(s)
+	s.state = gone
+}
+
+// unlist takes s out of the list that its state says, and gives its place in the batch to others.
+func (sc *scheduler) unlist(s *seq) {
 	switch s.state {
 	case waiting:
 		sc.waiting = without(sc.waiting, s)
 	case running:
 		sc.running = without(sc.running, s)
+		sc.places = append(sc.places, s.place)
 	case resting:
 		sc.resting = without(sc.resting, s)
-	case gone:
-		return
 	}
-	sc.leave(s)
-	s.state = gone
 }
 
 // forget drops everything computed: the weights have changed.
@@ -335,14 +378,23 @@ func (sc *scheduler) forget() {
 	// Whoever was running starts again from the queue, in the same order.
 	for _, s := range sc.running {
 		s.state = waiting
+		sc.places = append(sc.places, s.place)
 	}
 	sc.waiting = append(sc.running, sc.waiting...)
 	sc.running = nil
 	sc.pages.forget()
 }
 
-// check compares the page books with what the sequences hold.
+// check compares the page books with what the sequences hold, and the places of the batch with those in it.
 func (sc *scheduler) check() error {
+	places := slices.Clone(sc.places)
+	for _, s := range sc.running {
+		places = append(places, s.place)
+	}
+	slices.Sort(places)
+	if places = slices.Compact(places); len(places) != sc.cfg.Seqs || len(sc.places)+len(sc.running) != sc.cfg.Seqs {
+		return fmt.Errorf("engine: of %d places in the batch %d are free and %d taken; they name %v", sc.cfg.Seqs, len(sc.places), len(sc.running), places)
+	}
 	var held [][]int32
 	for _, list := range [][]*seq{sc.waiting, sc.running, sc.resting} {
 		for _, s := range list {
@@ -355,19 +407,4 @@ func (sc *scheduler) check() error {
 func without(list []*seq, s *seq) []*seq {
 	i := slices.Index(list, s)
 	return slices.Delete(list, i, i+1)
-}
-
-// params is how the device draws the next token of s.
-func (s *seq) params() kernels.SampleParams {
-	p := s.request.Params
-	sp := kernels.SampleParams{Seed: s.request.Seed, InvT: 1, TopP: p.TopP, MinP: p.MinP, TopK: int32(p.TopK), Pos: int32(len(s.tokens))}
-	if p.TopP == 0 {
-		sp.TopP = 1
-	}
-	if inv := 1 / p.Temperature; math.IsInf(float64(inv), 1) {
-		sp.Greedy = 1
-	} else {
-		sp.InvT = inv
-	}
-	return sp
 }

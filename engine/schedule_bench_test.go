@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"hash/maphash"
 	"testing"
 
 	"tandem/kernels"
@@ -31,22 +30,22 @@ func BenchmarkHostWork(b *testing.B) {
 		b.Fatal(err)
 	}
 	e := &Engine{cfg: cfg, w: w, step: st}
+	d := drawn{tokens: make([]int32, n), logProbs: make([]float32, n)}
 	start := func() {
-		e.sched = scheduler{cfg: cfg, pages: newPages(cfg.Pages), hash: maphash.MakeSeed()}
+		e.sched = newScheduler(cfg)
 		for i := range n {
 			tokens := make([]int32, 100)
 			tokens[0] = int32(i)
 			e.sched.waiting = append(e.sched.waiting, &seq{tokens: tokens, turn: 100, maxTokens: 1 << 20, deliver: make(chan turn, 1)})
 		}
 	}
-	tokens, logProbs := make([]int32, n), make([]float32, n)
 	steps := 1 << 20
 	for b.Loop() {
 		if steps++; steps > 900 {
 			b.StopTimer()
 			start()
 			for e.sched.now().Waiting > 0 || e.sched.running[n-1].need() > 1 {
-				e.settle(e.sched.next(), tokens, logProbs)
+				e.settle(e.sched.next(), d)
 			}
 			steps = 0
 			b.StartTimer()
@@ -54,6 +53,6 @@ func BenchmarkHostWork(b *testing.B) {
 		p := e.sched.next()
 		st.fill(p)
 		st.pad(bucket(n))
-		e.settle(p, tokens, logProbs)
+		e.settle(p, d)
 	}
 }

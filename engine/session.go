@@ -5,34 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
-
-// Params say how tokens are drawn. Filters apply in the order temperature, top-k, top-p, min-p; the log-probs that come
-// back are always those of the full distribution at the temperature.
-type Params struct {
-	MaxTokens   int     // of one turn
-	Temperature float32 // 0 is greedy, with log-probs at temperature 1
-	TopK        int     // 0 is off
-	TopP        float32 // 1 (or 0) is off
-	MinP        float32 // 0 is off
-	Stop        []int32 // tokens that end the turn; they are part of the sample
-}
-
-func (p Params) check() error {
-	switch {
-	case p.MaxTokens < 1:
-		return fmt.Errorf("max tokens is %d, want at least 1", p.MaxTokens)
-	case !(p.Temperature >= 0) || p.Temperature > 1e9:
-		return fmt.Errorf("temperature is %v, want 0 (greedy) or more", p.Temperature)
-	case !(p.TopP >= 0 && p.TopP <= 1):
-		return fmt.Errorf("top-p is %v, want 0 to 1", p.TopP)
-	case !(p.MinP >= 0 && p.MinP <= 1):
-		return fmt.Errorf("min-p is %v, want 0 to 1", p.MinP)
-	case p.TopK < 0:
-		return fmt.Errorf("top-k is %d, want 0 (off) or more", p.TopK)
-	}
-	return nil
-}
 
 // A Request is a prompt and how to go on from it.
 type Request struct {
@@ -43,27 +17,40 @@ type Request struct {
 	// Until, if set, sees the turn's tokens after each new one, on the engine's goroutine, and ends the turn by true:
 	// for stop strings, which only who knows text can find, and for watching a reply grow.
 	Until func(turn []int32) bool
+
+	// Deadline, if set, ends whatever turn is in progress then, with the tokens that are there. It is looked at between
+	// steps, and decides nothing else: what a sample has by then is the beginning of what it would have become.
+	Deadline time.Time
 }
 
 // StopReason is why a turn ended.
 type StopReason string
 
 const (
-	StopToken  StopReason = "stop"   // a stop token, the last of the sample
-	StopUntil  StopReason = "until"  // Until said so
-	StopLength StopReason = "length" // MaxTokens, or no room left in the context
+	StopToken     StopReason = "stop"      // a stop token, the last of the sample
+	StopUntil     StopReason = "until"     // Until said so
+	StopLength    StopReason = "length"    // MaxTokens, or no room left in the context
+	StopDeadline  StopReason = "deadline"  // the request's Deadline; there may be no tokens
+	StopCancelled StopReason = "cancelled" // Session.Stop; there may be no tokens
 )
 
 // A Sample is one turn: its tokens and the log-prob of each.
 type Sample struct {
 	Tokens   []int32
 	LogProbs []float32
+	Top      [][]TokenLogProb // of each token's place, Params.Top at most, the most probable first; nil unless asked for
 	Stop     StopReason
 	Cached   int // tokens before the turn that did not have to be computed
 }
 
+// A TokenLogProb is a token that might have been drawn.
+type TokenLogProb struct {
+	Token   int32
+	LogProb float32
+}
+
 // A Session is one sequence, from its prompt over any number of turns. Its pages stay between turns unless others need
-// them. A session is used by one goroutine.
+// them. A session is used by one goroutine; only Stop may be called from others.
 type Session struct {
 	e      *Engine
 	seq    *seq
@@ -79,15 +66,47 @@ type turn struct {
 
 var errClosed = errors.New("engine: session is closed")
 
-// Open begins to sample. It fails on parameters that make no sense and on a prompt that leaves no room for a token.
+// Open begins to sample. It fails on parameters that make no sense, on a prompt that leaves no room for a token, and on
+// lists that are longer than the engine was made for.
 func (e *Engine) Open(r Request) (*Session, error) {
-	if err := e.checkRequest(r); err != nil {
+	s, err := e.open(r)
+	if err != nil {
 		return nil, fmt.Errorf("engine: open a session: %w", err)
 	}
-	s := &Session{e: e, turns: make(chan turn, 1), active: true}
-	s.seq = &seq{request: r, tokens: slices.Clone(r.Tokens), turn: len(r.Tokens), maxTokens: r.Params.MaxTokens, deliver: s.turns}
 	if err := e.submit(s.seq); err != nil {
 		return nil, err
+	}
+	return s, nil
+}
+
+// OpenGroup begins to sample all requests, or none. They arrive together, in this order: the members of a group compute
+// their common prompt once and share its pages, whatever the engine is doing.
+func (e *Engine) OpenGroup(requests []Request) ([]*Session, error) {
+	sessions := make([]*Session, len(requests))
+	seqs := make([]*seq, len(requests))
+	for i, r := range requests {
+		s, err := e.open(r)
+		if err != nil {
+			return nil, fmt.Errorf("engine: open session %d of %d: %w", i, len(requests), err)
+		}
+		sessions[i], seqs[i] = s, s.seq
+	}
+	if err := e.submit(seqs...); err != nil {
+		return nil, err
+	}
+	return sessions, nil
+}
+
+// open checks a request and makes its session.
+func (e *Engine) open(r Request) (*Session, error) {
+	if err := e.checkRequest(r); err != nil {
+		return nil, err
+	}
+	s := &Session{e: e, turns: make(chan turn, 1), active: true}
+	r.Params.Stop = slices.Clone(r.Params.Stop)
+	s.seq = &seq{
+		request: r, tokens: slices.Clone(r.Tokens), turn: len(r.Tokens), maxTokens: r.Params.MaxTokens,
+		bias: r.Params.bias(), allowed: r.Params.allowed(), deliver: s.turns,
 	}
 	return s, nil
 }
@@ -99,7 +118,10 @@ func (e *Engine) checkRequest(r Request) error {
 	if err := e.checkTokens(r.Tokens, 0); err != nil {
 		return err
 	}
-	return r.Params.check()
+	if err := r.Params.check(); err != nil {
+		return err
+	}
+	return e.checkLists(&r.Params, len(r.Tokens), r.Params.MaxTokens)
 }
 
 // checkTokens checks tokens that follow before others.
@@ -148,12 +170,19 @@ func (s *Session) Append(tokens []int32, maxTokens int) error {
 	if maxTokens < 1 {
 		return fmt.Errorf("engine: append to a session: max tokens is %d, want at least 1", maxTokens)
 	}
+	if err := s.e.checkLists(&s.seq.request.Params, s.Len()+len(tokens), maxTokens); err != nil {
+		return fmt.Errorf("engine: append to a session: %w", err)
+	}
 	if err := s.e.resume(s.seq, tokens, maxTokens); err != nil {
 		return err
 	}
 	s.active = true
 	return nil
 }
+
+// Stop ends the turn in progress, if there is one, with the tokens that are there. What Append continues it with may be
+// nothing.
+func (s *Session) Stop() { s.e.stop(s.seq) }
 
 // Len is the number of tokens so far, prompt and appended ones included, at the end of a turn.
 func (s *Session) Len() int { return s.e.length(s.seq) }

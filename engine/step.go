@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"unsafe"
 
 	"tandem/kernels"
@@ -16,12 +17,34 @@ type step struct {
 	acts  *model.Activations
 	batch *model.Batch
 
-	logits   kernels.Tensor // (R, V) float32
-	params   pinned[kernels.SampleParams]
-	tokens   pinned[int32]
-	logProbs pinned[float32]
-	before   pinned[copyPage]
-	after    pinned[copyPage]
+	logits      kernels.Tensor // (R, V) float32
+	params      pinned[kernels.SampleParams]
+	lists       lists
+	tokens      pinned[int32]
+	logProbs    pinned[float32]
+	topTokens   pinned[int32]   // (R, Config.Top)
+	topLogProbs pinned[float32] // (R, Config.Top)
+	before      pinned[copyPage]
+	after       pinned[copyPage]
+}
+
+// drawn is what a step gives for the rows that sample, in the order of the work.
+type drawn struct {
+	tokens      []int32   // (R)
+	logProbs    []float32 // (R)
+	topTokens   []int32   // (R, Config.Top)
+	topLogProbs []float32 // (R, Config.Top)
+}
+
+// top is what is listed of n tokens from at on.
+func (d drawn) top(at, n int) []TokenLogProb {
+	var list []TokenLogProb
+	for i, tok := range d.topTokens[at : at+n] {
+		if tok >= 0 {
+			list = append(list, TokenLogProb{tok, d.topLogProbs[at+i]})
+		}
+	}
+	return list
 }
 
 // pinned is memory that both sides address.
@@ -64,6 +87,14 @@ func newStep(dev kernels.Device, w *model.Weights, cfg Config) (*step, error) {
 			return nil, err
 		}
 	}
+	if err := s.lists.take(dev, cfg, w.Head.Shape[0]); err != nil {
+		return nil, err
+	}
+	if cfg.Top > 0 {
+		if err := errors.Join(s.topTokens.take(dev, l.Heads*cfg.Top), s.topLogProbs.take(dev, l.Heads*cfg.Top)); err != nil {
+			return nil, err
+		}
+	}
 	s.q, err = dev.NewQueue()
 	return s, err
 }
@@ -80,8 +111,8 @@ func bucket(n int) int {
 	}
 }
 
-// run computes a plan and returns the drawn tokens and their log-probs, in the order of the work that samples.
-func (s *step) run(p *plan) ([]int32, []float32, error) {
+// run computes a plan.
+func (s *step) run(p *plan) (drawn, error) {
 	s.fill(p)
 	n := s.batch.R
 	decode := s.batch.T == s.batch.R && s.batch.S == s.batch.R
@@ -96,9 +127,10 @@ func (s *step) run(p *plan) ([]int32, []float32, error) {
 	}
 	s.copy(p.after, &s.after)
 	if err := s.q.Sync(); err != nil {
-		return nil, nil, err
+		return drawn{}, err
 	}
-	return s.tokens.host[:n], s.logProbs.host[:n], nil
+	top := n * s.cfg.Top
+	return drawn{s.tokens.host[:n], s.logProbs.host[:n], s.topTokens.host[:top], s.topLogProbs.host[:top]}, nil
 }
 
 // fill packs the plan into the batch.
@@ -114,7 +146,10 @@ func (s *step) fill(p *plan) {
 			last[i] = b.Sequence(w.seq.tokens[at:at+w.n], at, w.seq.held) + w.n - 1
 		}
 		if w.sample {
-			s.params.host[b.R] = w.seq.params()
+			sp := &s.params.host[b.R]
+			if *sp = w.seq.params(); w.seq.listed() {
+				s.lists.describe(w.seq, sp)
+			}
 			b.Head(last[i], -1)
 		}
 	}
@@ -137,8 +172,14 @@ func (s *step) forward() {
 	}
 	logits := s.logits.Rows(0, R)
 	model.Logits(s.q, s.w, s.batch, s.acts, logits)
+	params := kernels.NewTensor(s.params.ptr, kernels.U8, R, kernels.SampleParamsBytes)
+	edits, allowed := s.lists.tensors()
 	kernels.Sample(s.q, kernels.NewTensor(s.tokens.ptr, kernels.I32, R), kernels.NewTensor(s.logProbs.ptr, kernels.F32, R),
-		logits, kernels.NewTensor(s.params.ptr, kernels.U8, R, kernels.SampleParamsBytes), kernels.Tensor{}, kernels.Tensor{})
+		logits, params, edits, allowed)
+	if N := s.cfg.Top; N > 0 {
+		kernels.TopLogProbs(s.q, kernels.NewTensor(s.topTokens.ptr, kernels.I32, R, N), kernels.NewTensor(s.topLogProbs.ptr, kernels.F32, R, N),
+			logits, params)
+	}
 }
 
 func (s *step) copy(pages []copyPage, to *pinned[copyPage]) {
