@@ -21,7 +21,7 @@ var layers = map[string]struct {
 	"kernels/cuda":             {[]string{"kernels"}, "a device knows operations, not what they are for"},
 	"kernels/device":           {[]string{"kernels", "kernels/cuda"}, "it opens a device and does nothing else"},
 	"kernels/gen":              {nil, "it writes assembly before anything of ours can be built"},
-	"kernels/kerneltest":       {[]string{"kernels", "kernels/device"}, "what tests every operation knows no model"},
+	"kernels/kerneltest":       {[]string{"kernels", "kernels/cuda"}, "what tests every operation knows no model"},
 	"model/safetensors":        {[]string{"durable"}, "it knows names, dtypes and shapes, no model"},
 	"model":                    {[]string{"durable", "kernels", "model/safetensors"}, "a model does not know that it is being sampled or trained"},
 	"tokenizer":                {nil, "text and tokens have nothing to do with what computes on them"},
@@ -42,7 +42,7 @@ var layers = map[string]struct {
 // guarded are packages that the table above lets nobody import without a reason of their own.
 var guarded = map[string]string{
 	"kernels/device":     "only cmd, bench and tests choose a device: everything else is given one",
-	"kernels/cuda":       "only kernels/device knows which devices there are",
+	"kernels/cuda":       "only kernels/device, and what tests every device, knows which devices there are",
 	"kernels/emu":        "no binary links the emulator: it is for tests",
 	"kernels/kerneltest": "what helps tests is for tests",
 }

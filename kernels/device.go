@@ -47,7 +47,7 @@ type GPU struct {
 // BF16 only).
 type Grid struct {
 	Kernel  string // the entry in the .cu file; "" is the op's name
-	X, Y    int    // blocks
+	X, Y    int    // blocks; Y may be left 0 for 1
 	Threads int    // of a block
 	Shared  int    // bytes of dynamic shared memory of a block
 }

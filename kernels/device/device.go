@@ -2,17 +2,58 @@
 package device
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 
 	"tandem/kernels"
+	"tandem/kernels/cuda"
 )
 
-// Open opens "cpu", or "auto": the best device that answers. workers is the number of threads of the CPU device, 0 for one
-// per processor.
+// DriverVariable names a file to use as the CUDA driver, in place of the installed one.
+const DriverVariable = "TANDEM_CUDA_DRIVER"
+
+// CheckVariable, set to 1, makes CUDA wait after every launch, so that an error names the kernel that failed, and call
+// again what it would replay, so that what differs is found. Slow.
+const CheckVariable = "TANDEM_CUDA_CHECK"
+
+// Open opens "cpu", "cuda" or "cuda:1" (by the number of the card), or "auto": CUDA if there is a card that this binary
+// can use, else the CPU. A card that is there and cannot be taken, because others have filled it or because its driver is
+// too old, is an error for auto too: who has a card does not expect the CPU. workers is the number of threads of the CPU
+// device, 0 for one per processor.
 func Open(name string, workers int) (kernels.Device, error) {
-	switch name {
-	case "auto", "cpu":
+	kind, number, numbered := strings.Cut(name, ":")
+	switch {
+	case name == "cpu":
 		return kernels.NewCPU(kernels.CPUConfig{Workers: workers})
+	case name == "auto":
+		dev, err := cuda.Open(CUDA())
+		if errors.Is(err, cuda.ErrNone) && os.Getenv(DriverVariable) == "" {
+			return kernels.NewCPU(kernels.CPUConfig{Workers: workers})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w (--device cpu does without)", err)
+		}
+		return dev, nil
+	case kind == "cuda":
+		cfg := CUDA()
+		if n, err := strconv.Atoi(number); numbered && (err != nil || n < 0) {
+			return nil, fmt.Errorf("device %q: want cuda: and the number of a card", name)
+		} else if numbered {
+			cfg.Index = n
+		}
+		dev, err := cuda.Open(cfg)
+		if err != nil {
+			return nil, err
+		}
+		return dev, nil
 	}
-	return nil, fmt.Errorf("device %q: want auto or cpu", name)
+	return nil, fmt.Errorf("device %q: want auto, cpu, cuda or cuda:N", name)
+}
+
+// CUDA is how the environment wants CUDA to be opened.
+func CUDA() cuda.Config {
+	return cuda.Config{Driver: os.Getenv(DriverVariable), Check: os.Getenv(CheckVariable) == "1"}
 }

@@ -7,7 +7,17 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"tandem/kernels"
 )
+
+// Free is the number of bytes that can be allocated on a device: what is free on its card, or of host memory.
+func Free(dev kernels.Device) (int, error) {
+	if d, ok := dev.(interface{ FreeMemory() (int, error) }); ok {
+		return d.FreeMemory()
+	}
+	return FreeMemory()
+}
 
 // FreeMemory is the number of bytes of host memory that can be used without swapping: what the CPU device can allocate.
 func FreeMemory() (int, error) {

@@ -47,11 +47,16 @@ func CPU(t testing.TB, cfg kernels.CPUConfig) *Device {
 	if err != nil {
 		t.Fatalf("open %+v: %v", cfg, err)
 	}
-	q, err := c.NewQueue()
+	return wrap(t, c)
+}
+
+func wrap(t testing.TB, dev kernels.Device) *Device {
+	t.Helper()
+	q, err := dev.NewQueue()
 	if err != nil {
-		t.Fatalf("open %+v: %v", cfg, err)
+		t.Fatalf("%s: %v", dev.Name(), err)
 	}
-	d := &Device{Device: c, Q: q, t: t}
+	d := &Device{Device: dev, Q: q, t: t}
 	t.Cleanup(d.Close)
 	return d
 }
