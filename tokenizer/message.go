@@ -34,6 +34,9 @@ type ToolCall struct {
 	Name      string
 	Arguments json.RawMessage // an object, keys in the order given; a JSON string where a client sent one
 
+	// Number is the call's place in the reply it was read from, counted from 1; those that cannot be read count, too.
+	Number int
+
 	// Repaired says that a raw control character in a JSON string was read as if it had been escaped.
 	Repaired bool
 }

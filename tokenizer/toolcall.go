@@ -40,15 +40,26 @@ const CutProblem = "The tool call is not closed: </tool_call> is missing."
 // What comes before </think> is reasoning, calls included; so is everything where <think> is never closed. A </think>
 // without <think> means that the prompt opened it.
 func ParseReply(text string) Reply {
-	for _, thinking := range []bool{false, true} {
-		s := NewToolCallStream(thinking)
-		r := s.Push(text)
-		r.add(s.Close())
-		if !s.orphan || thinking {
-			return r
-		}
+	r, orphan := takeApart(text, false)
+	if orphan {
+		return ParseThinking(text)
 	}
-	panic("unreachable: the second round returns")
+	return r
+}
+
+// ParseThinking takes a reply apart that goes on from a prompt which ended inside <think>: all of it is reasoning where
+// </think> never comes.
+func ParseThinking(text string) Reply {
+	r, _ := takeApart(text, true)
+	return r
+}
+
+// takeApart also says whether a </think> came that nothing opened.
+func takeApart(text string, thinking bool) (Reply, bool) {
+	s := NewToolCallStream(thinking)
+	r := s.Push(text)
+	r.add(s.Close())
+	return r, s.orphan
 }
 
 func (r *Reply) add(next Reply) {

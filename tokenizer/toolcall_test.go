@@ -60,7 +60,12 @@ func TestParseReply(t *testing.T) {
 				t.Errorf("content %q, reasoning %q, cut %v, want %q, %q, %v", clip(r.Content), r.Reasoning, r.Cut, clip(c.content), c.reasoning, c.cut)
 			}
 			var codes []string
+			last := 0
 			for _, call := range r.Calls {
+				if call.Number <= last || call.Number > len(r.Calls)+len(r.Problems) {
+					t.Errorf("call %d of %d follows call %d", call.Number, len(r.Calls)+len(r.Problems), last)
+				}
+				last = call.Number
 				var arguments struct{ Code string }
 				if err := json.Unmarshal(call.Arguments, &arguments); err != nil || call.Name != "py" {
 					t.Errorf("call %s(%s): %v", call.Name, call.Arguments, err)
@@ -82,6 +87,13 @@ func TestParseReply(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestCallsAreNumbered(t *testing.T) {
+	r := ParseReply("<tool_call>no</tool_call><tool_call>{\"name\": \"f\"}</tool_call><tool_call>{</tool_call><tool_call>{\"name\": \"g\"}</tool_call>")
+	if len(r.Calls) != 2 || r.Calls[0].Number != 2 || r.Calls[1].Number != 4 || len(r.Problems) != 2 {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -169,6 +169,7 @@ func (s *ToolCallStream) call(r *Reply, end bool) bool {
 		var call ToolCall
 		if call, err = s.scan.call(body[:n]); err == nil {
 			s.called++
+			call.Number = s.called
 			r.Calls = append(r.Calls, call)
 			s.buf, s.scan = body[n:], callScan{}
 			s.join, s.trim = s.said, true

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"tandem/kernels"
@@ -76,7 +77,7 @@ func (t *Trainer) rollouts(ctx context.Context, m *Metrics) (*StepLog, error) {
 	begun := time.Now()
 	t.roller.clock.reset() // an evaluation's
 	before := t.roller.engine.Stats()
-	if err := t.fill(ctx, log); err != nil {
+	if err := t.sample(ctx, log); err != nil {
 		return nil, err
 	}
 	m.RolloutSeconds = time.Since(begun).Seconds()
@@ -85,9 +86,31 @@ func (t *Trainer) rollouts(ctx context.Context, m *Metrics) (*StepLog, error) {
 	m.GradingSeconds, m.EnvironmentSeconds = alone.Seconds(), summed.Seconds()
 	if t.dir != nil {
 		defer clocked(&m.SavingSeconds)()
-		return log, t.dir.WriteStep(t.step, log)
+		return log, t.logStep(log)
 	}
 	return log, nil
+}
+
+// sample fills the log of a step. Until that is written, the journal has what was sampled.
+func (t *Trainer) sample(ctx context.Context, log *StepLog) error {
+	if t.dir == nil {
+		return t.fill(ctx, log)
+	}
+	j, err := openJournal(t.dir, t.step)
+	if err != nil {
+		return err
+	}
+	t.roller.journal = j
+	defer func() { t.roller.journal = nil }()
+	return errors.Join(t.fill(ctx, log), j.file.Close())
+}
+
+// logStep writes the log of a step, which takes the place of its journal.
+func (t *Trainer) logStep(log *StepLog) error {
+	if err := t.dir.WriteStep(t.step, log); err != nil {
+		return err
+	}
+	return t.dir.RemoveJournal()
 }
 
 // fill samples the groups of a step. Under dynamic sampling (DAPO, arXiv:2503.14476) it draws in waves and keeps the first

@@ -41,7 +41,7 @@ func (t *Trainer) Evaluate(ctx context.Context, greedy bool, shown int) (Evaluat
 	problems := t.task.HeldOut[:min(r.Evaluation.Problems, len(t.task.HeldOut))]
 	s, samples := t.sampling(), r.Evaluation.Samples
 	if greedy {
-		s.params.Temperature, samples = 0, 1
+		s.Params.Temperature, samples = 0, 1
 	}
 	done := 0
 	groups, err := t.roller.play(ctx, problems, samples, s, func(p, g int) uint64 {

@@ -2,11 +2,9 @@ package trainer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
-	"tandem/engine"
 	"tandem/kernels"
 	"tandem/trainer/env"
 )
@@ -15,29 +13,18 @@ import (
 type Rollout struct {
 	Problem  int // its row in the data
 	Tokens   []int32
-	Spans    [][2]int  // stretches of Tokens that the model sampled
+	Spans    [][2]int  // stretches of Tokens that the model sampled, one a turn
 	LogProbs []float32 // of the sampled tokens, in order
 	Reward   float32
-	Reason   string // the grader's
-	Stop     string // why the last turn ended
-	Cached   int    // prompt tokens that did not have to be computed
+	Reason   string     // the grader's
+	Stop     string     // why the last turn ended
+	End      env.End    // what ended the episode; "" where the environment does not say
+	Calls    []env.Call // of tools, in order
+	Cached   int        // tokens that did not have to be computed
 }
 
 // Sampled is the number of tokens that the model wrote.
 func (r *Rollout) Sampled() int { return len(r.LogProbs) }
-
-// sampling is how replies are drawn.
-type sampling struct {
-	params engine.Params
-	total  int // sampled tokens of an episode at most
-}
-
-// roller plays episodes on the engine.
-type roller struct {
-	engine *engine.Engine
-	env    env.Env
-	clock  envClock
-}
 
 // purposes tell the random streams of one seed apart.
 const (
@@ -53,29 +40,28 @@ func memberSeed(seed uint64, step, prompt, member int, purpose uint32) uint64 {
 }
 
 // play samples G episodes of each problem: [P][G]. What an episode becomes does not depend on the others.
-func (ro *roller) play(ctx context.Context, problems []env.Problem, samples int, s sampling, seed func(prompt, member int) uint64, done func(*Rollout)) ([][]*Rollout, error) {
+func (p *Player) play(ctx context.Context, problems []env.Problem, samples int, how Sampling, seed func(prompt, member int) uint64, done func(*Rollout)) ([][]*Rollout, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := make([][]*Rollout, len(problems))
 	var all sync.WaitGroup
 	var finished sync.Mutex
-	for p := range problems {
-		out[p] = make([]*Rollout, samples)
+	for i, of := range problems {
+		out[i] = make([]*Rollout, samples)
 		for g := range samples {
 			// Opened here, in order, so that the members of a group meet in the engine's queue.
-			ep, session, err := ro.open(problems[p], s, seed(p, g))
+			e, err := p.Open(of, how, seed(i, g))
 			if err != nil {
-				cancel(fmt.Errorf("problem %d: %w", problems[p].ID, err))
+				cancel(fmt.Errorf("problem %d: %w", of.ID, err))
 				break
 			}
 			all.Go(func() {
-				defer session.Close()
-				r, err := ro.episode(ctx, ep, session, s)
+				r, err := e.Play(ctx)
 				if err != nil {
-					cancel(fmt.Errorf("problem %d, sample %d: %w", problems[p].ID, g, err))
+					cancel(fmt.Errorf("problem %d, sample %d: %w", of.ID, g, err))
 					return
 				}
-				out[p][g] = r
+				out[i][g] = r
 				finished.Lock()
 				defer finished.Unlock()
 				done(r)
@@ -87,52 +73,4 @@ func (ro *roller) play(ctx context.Context, problems []env.Problem, samples int,
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
 	return out, nil
-}
-
-func (ro *roller) open(p env.Problem, s sampling, seed uint64) (*env.Episode, *engine.Session, error) {
-	ep, err := ro.env.Start(p)
-	if err != nil {
-		return nil, nil, err
-	}
-	session, err := ro.engine.Open(engine.Request{Tokens: ep.Tokens, Params: s.params, Seed: seed})
-	return ep, session, err
-}
-
-// episode plays turns until the environment ends it or no token is left to spend.
-func (ro *roller) episode(ctx context.Context, ep *env.Episode, session *engine.Session, s sampling) (*Rollout, error) {
-	r := &Rollout{Problem: ep.Problem.ID, Tokens: append([]int32(nil), ep.Tokens...)}
-	for {
-		sample, err := session.Next(ctx)
-		if err != nil {
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
-				err = cause
-			}
-			return nil, err
-		}
-		at := len(r.Tokens)
-		r.Tokens = append(r.Tokens, sample.Tokens...)
-		r.Spans = append(r.Spans, span{at, len(r.Tokens)})
-		r.LogProbs = append(r.LogProbs, sample.LogProbs...)
-		r.Stop = string(sample.Stop)
-		r.Cached += sample.Cached
-		ep.Turns++
-		leave := ro.clock.enter()
-		turn, err := ro.env.Step(ctx, ep, env.Reply{Tokens: sample.Tokens, Truncated: sample.Stop == engine.StopLength})
-		leave()
-		if err != nil {
-			return nil, err
-		}
-		left := s.total - r.Sampled()
-		if turn.Done {
-			r.Reward, r.Reason = turn.Reward, turn.Reason
-			return r, nil
-		}
-		if left < 1 {
-			return nil, errors.New("the environment goes on after the last token") // Step saw Truncated
-		}
-		r.Tokens = append(r.Tokens, turn.Append...)
-		if err := session.Append(turn.Append, min(left, s.params.MaxTokens)); err != nil {
-			return nil, err
-		}
-	}
 }

@@ -21,7 +21,7 @@ type Trainer struct {
 	algorithm Algorithm
 	w         *model.Weights
 	dir       *run.Dir // nil: nothing is written
-	roller    roller
+	roller    *Player
 	learner   *learner
 	step      int // steps done, warm-up included
 	drawn     int // problems drawn for rollouts so far
@@ -62,7 +62,7 @@ func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *ru
 	if notify == nil {
 		notify = func(Progress) {}
 	}
-	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: roller{e, task.Env, envClock{engine: e}}, learner: l, notify: notify, device: dev}
+	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: NewPlayer(e, task.Env), learner: l, notify: notify, device: dev}
 	t.fixed.MemoryPlanned = NewPlan(r, w.Config, w.Arena.DType, 0).Total()
 	t.fixed.Pages = e.Config().Pages
 	return t, t.begin()
@@ -234,15 +234,18 @@ func (t *Trainer) demonstrations() ([]*Rollout, error) {
 		if err != nil {
 			return nil, fmt.Errorf("problem %d: %w", p.ID, err)
 		}
-		reply, err := t.task.Demonstrate(p, uint64(r[3])<<32|uint64(r[2]))
+		demo, err := t.task.Demonstrate(p, uint64(r[3])<<32|uint64(r[2]))
 		if err != nil {
 			return nil, fmt.Errorf("demonstration of problem %d: %w", p.ID, err)
 		}
 		n := len(ep.Tokens)
-		if n+len(reply) > t.recipe.Model.Context {
-			return nil, fmt.Errorf("demonstration of problem %d: %d tokens exceed model.context, %d", p.ID, n+len(reply), t.recipe.Model.Context)
+		if n+len(demo.Tokens) > t.recipe.Model.Context {
+			return nil, fmt.Errorf("demonstration of problem %d: %d tokens exceed model.context, %d", p.ID, n+len(demo.Tokens), t.recipe.Model.Context)
 		}
-		out[i] = &Rollout{Problem: p.ID, Tokens: append(ep.Tokens, reply...), Spans: []span{{n, n + len(reply)}}}
+		out[i] = &Rollout{Problem: p.ID, Tokens: append(ep.Tokens, demo.Tokens...)}
+		for _, s := range demo.Spans {
+			out[i].Spans = append(out[i].Spans, span{n + s[0], n + s[1]})
+		}
 	}
 	return out, nil
 }
@@ -270,9 +273,13 @@ func (r Recipe) algorithm() Algorithm {
 func (a AlgorithmConfig) penalty() KL { return KL{a.KL, a.KLEstimator} }
 
 // sampling is how the replies of training are drawn.
-func (t *Trainer) sampling() sampling {
+func (t *Trainer) sampling() Sampling {
 	r := t.recipe.Rollout
-	return sampling{engine.Params{MaxTokens: r.MaxTokens, Temperature: r.Temperature, TopP: 1, Stop: t.task.Stop}, r.MaxTokens}
+	turn := r.TurnTokens
+	if turn == 0 {
+		turn = r.MaxTokens
+	}
+	return Sampling{Params: engine.Params{MaxTokens: turn, Temperature: r.Temperature, TopP: 1, Stop: t.task.Stop}, Total: r.MaxTokens}
 }
 
 // invTemperature is as the sampler computes it.

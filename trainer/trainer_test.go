@@ -27,9 +27,10 @@ func (s successor) Step(_ context.Context, e *env.Episode, r env.Reply) (env.Tur
 }
 
 func (s successor) task() *env.Task {
-	t := &env.Task{Env: s, Stop: []int32{int32(s.n + 1)}, Demonstrate: func(p env.Problem, draw uint64) ([]int32, error) {
+	t := &env.Task{Env: s, Stop: []int32{int32(s.n + 1)}, Demonstrate: func(p env.Problem, draw uint64) (d env.Demonstration, err error) {
 		guess := p.ID + 1 + int(draw%3) // right once in three
-		return []int32{int32(guess % s.n), int32(s.n + 1)}, nil
+		d.Write(int32(guess%s.n), int32(s.n+1))
+		return d, nil
 	}}
 	for i := range s.n {
 		t.Problems = append(t.Problems, env.Problem{ID: i})

@@ -41,7 +41,7 @@ func (l *loop) begin(o *trainOptions) (err error) {
 	if l.dev, err = device.Open(o.device, o.workers); err != nil {
 		return err
 	}
-	if l.setup, err = openSetup(l.dev, l.recipe, l.dir.Path()); err != nil {
+	if l.setup, err = openSetup(l.dev, l.recipe, l.dir.Path(), o.tools); err != nil {
 		return err
 	}
 	fmt.Printf("%s: %s on %s, %d parameters, run directory %s\n",
@@ -62,7 +62,9 @@ func (l *loop) close() {
 		l.t.Close()
 	}
 	if l.setup != nil {
-		l.setup.tok.Close()
+		if err := l.setup.close(); err != nil {
+			fmt.Fprintln(os.Stderr, "tandem: note:", err)
+		}
 	}
 	if l.dev != nil {
 		l.dev.Close()

@@ -62,7 +62,7 @@ func printPlan(r trainer.Recipe) error {
 		return err
 	}
 	fmt.Print(trainer.NewPlan(r, c, d, free))
-	if _, err := newTask(r, tok); err != nil { // says what is wrong with the data, too, before a run does
+	if _, err := newTask(r, tok, nil); err != nil { // says what is wrong with the data, too, before a run does
 		fmt.Fprintln(os.Stderr, "tandem: note: the run would not start:", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"tandem/trainer/env"
 	"tandem/trainer/recipes"
 	"tandem/trainer/reward"
+	"tandem/trainer/tool"
 )
 
 // A setup is what a recipe names, loaded.
@@ -21,20 +23,31 @@ type setup struct {
 	tok     *tokenizer.Tokenizer
 	tokDir  string
 	task    *env.Task
-	source  string // of the weights, for people
+	sandbox *tool.Sandbox // nil where the recipe has no tool
+	source  string        // of the weights, for people
 }
 
-func openSetup(dev kernels.Device, r trainer.Recipe, runDir string) (*setup, error) {
+func openSetup(dev kernels.Device, r trainer.Recipe, runDir string, tools toolFlags) (*setup, error) {
 	s := &setup{}
 	var err error
 	if s.tok, s.tokDir, err = openTokenizer(r, filepath.Join(runDir, "tokenizer")); err != nil {
 		return nil, err
 	}
-	if err := s.load(dev, r); err != nil {
-		s.tok.Close()
-		return nil, err
+	if s.sandbox, err = tools.open(r.Tools); err == nil {
+		err = s.load(dev, r)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+func (s *setup) close() error {
+	s.tok.Close()
+	if s.sandbox == nil {
+		return nil
+	}
+	return s.sandbox.Close()
 }
 
 // openTokenizer loads the recipe's tokenizer; that of the demonstrations is written to a directory first.
@@ -42,9 +55,10 @@ func openTokenizer(r trainer.Recipe, demo string) (tok *tokenizer.Tokenizer, dir
 	switch dir = r.Model.Tokenizer; dir {
 	case "":
 		dir = r.Model.Dir
-	case "demo":
+	case "demo", "demo-tools":
+		of := dir
 		dir = demo
-		if err := recipes.WriteDemoTokenizer(dir); err != nil {
+		if err := recipes.WriteTokenizer(of, dir); err != nil {
 			return nil, dir, err
 		}
 	}
@@ -64,7 +78,7 @@ func (s *setup) load(dev kernels.Device, r trainer.Recipe) error {
 	if err := fits(r, c, d); err != nil {
 		return err
 	}
-	if s.task, err = newTask(r, s.tok); err != nil {
+	if s.task, err = newTask(r, s.tok, s.sandbox); err != nil {
 		return err
 	}
 	if s.x, err = kernels.NewTransfer(dev); err != nil {
@@ -103,24 +117,35 @@ func readShape(r trainer.Recipe, tok *tokenizer.Tokenizer) (c model.Config, err 
 	return c, nil
 }
 
-// newTask makes the task that the recipe names.
-func newTask(r trainer.Recipe, tok *tokenizer.Tokenizer) (*env.Task, error) {
+// newTask makes the task that the recipe names. Programs run in the sandbox, which may be nil where no episode is played.
+func newTask(r trainer.Recipe, tok *tokenizer.Tokenizer, sandbox *tool.Sandbox) (*env.Task, error) {
 	g, err := reward.New(r.Data.Grader)
 	if err != nil {
 		return nil, err
 	}
-	if r.Tools.Name != "" || r.Data.Reward != "score" {
-		return nil, fmt.Errorf("tools.name is %q and data.reward is %q: only \"\" and \"score\" can be trained yet", r.Tools.Name, r.Data.Reward)
+	if r.Data.Reward != "score" {
+		g = env.Signed{Grader: g}
 	}
-	e := env.NewSingle(tok, env.Prompting{Template: r.Model.Template, System: r.Data.System, Suffix: r.Data.Suffix}, g)
-	if r.Data.Task == "addition" {
-		task, err := env.Addition(tok, e)
-		if err == nil {
-			err = fitsContext(e, task.Problems[0], nil, r.Model.Context) // all of one length
-		}
-		return task, err
+	p := env.Prompting{Template: r.Model.Template, System: r.Data.System, Suffix: r.Data.Suffix}
+	var e env.Env = env.NewSingle(tok, p, g)
+	var tools *env.Tools
+	if r.Tools.Name != "" {
+		tools = newTools(r, tok, p, g, sandbox)
+		e = tools
 	}
-	return readTask(r, tok, e, g)
+	var task *env.Task
+	switch r.Data.Task {
+	case "addition":
+		task, err = env.Addition(tok, e)
+	case "multiplication":
+		task, err = env.Multiplication(tok, tools)
+	default:
+		return readTask(r, tok, e, g)
+	}
+	if err == nil {
+		err = fitsContext(e, task.Problems[0], nil, r.Model.Context) // all of one length
+	}
+	return task, err
 }
 
 // readTask reads the recipe's files, and holds every row to what the grader and the context can take.

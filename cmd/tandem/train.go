@@ -20,6 +20,7 @@ type trainOptions struct {
 	resume     bool
 	device     string
 	workers    int
+	tools      toolFlags
 	expectRise float64
 }
 
@@ -41,6 +42,7 @@ stopped, by whatever, goes on with --resume and ends with the same bits.`,
 	f.BoolVar(&o.resume, "resume", false, "go on with the run in the run directory; without RECIPE by its own")
 	f.StringVar(&o.device, "device", "auto", "auto or cpu")
 	f.IntVar(&o.workers, "workers", 0, "threads of the CPU device (0: one per processor)")
+	o.tools.register(f)
 	f.Float64Var(&o.expectRise, "expect-rise", 0, "fail unless the mean reward of the last five steps exceeds that of the first five by this much")
 	return cmd
 }

@@ -24,12 +24,13 @@ func Addition(tok *tokenizer.Tokenizer, e Env) (*Task, error) {
 		Env:  e,
 		Text: func(tokens []int32) string { return tok.Decode(tokens, true) },
 		Stop: end,
-		Demonstrate: func(p Problem, draw uint64) ([]int32, error) {
+		Demonstrate: func(p Problem, draw uint64) (d Demonstration, err error) {
 			var a, b int
 			if _, err := fmt.Sscanf(p.Text, "%d+%d=?", &a, &b); err != nil {
-				return nil, fmt.Errorf("addition: %q: %w", p.Text, err)
+				return d, fmt.Errorf("addition: %q: %w", p.Text, err)
 			}
-			return append(tok.Encode(demonstration(a, b, draw), tokenizer.SpecialAsText), end[0]), nil
+			d.Write(append(tok.Encode(demonstration(a, b, draw), tokenizer.SpecialAsText), end[0])...)
+			return d, nil
 		},
 	}
 	// A fixed shuffle: 7,919 is prime to the 8,100 problems, so that held-out ones lie scattered.

@@ -1,5 +1,5 @@
 // Package env holds the tasks: what the model is asked, what it is told in reply, and what its answer was worth. An Env
-// speaks tokens with the trainer and text with the graders.
+// speaks tokens with the trainer and text with graders and tools.
 package env
 
 import "context"
@@ -12,12 +12,14 @@ type Problem struct {
 	Reply  string // a demonstration, for supervised training
 }
 
-// An Env is a task. It keeps nothing of an episode; what has happened in one is in the Episode, which Step may change.
+// An Env is a task. It keeps nothing of an episode: what has happened in one is in the Episode, so that an episode can be
+// gone on with in another process.
 type Env interface {
 	// Start gives the tokens of the prompt.
 	Start(p Problem) (*Episode, error)
 
-	// Step takes the model's turn and gives the answer to it.
+	// Step takes the model's turn and gives the answer to it. Where the reply's Room is 0 the answer is the end. An error
+	// stops the run: what the model did wrong is no error.
 	Step(ctx context.Context, e *Episode, r Reply) (Turn, error)
 }
 
@@ -30,22 +32,61 @@ type Cutter interface {
 // An Episode is one attempt at a problem.
 type Episode struct {
 	Problem Problem
-	Tokens  []int32 // the prompt
-	Turns   int     // taken by the model
-	State   any     // the Env's own
+	Tokens  []int32    // the prompt
+	Past    []Exchange // kept by whoever plays the episode
+}
+
+// An Exchange is a turn of the model with the answer to it.
+type Exchange struct {
+	Reply Reply
+	Turn  Turn
 }
 
 // A Reply is one turn of the model.
 type Reply struct {
 	Tokens    []int32
-	Truncated bool // the token limit ended it
+	Truncated bool // a limit ended it: the turn's, the episode's or the context's
+	Room      int  // tokens that the answer to it can have at most; 0 where the model has none left to write
 }
 
 // A Turn is the answer to a reply: tokens to go on from, or the end with a reward.
 type Turn struct {
 	Append []int32
+	Calls  []Call // tools that the reply called, in its order
 
 	Done   bool
 	Reward float32
 	Reason string // why the reward is what it is
+	End    End    // what ended the episode
 }
+
+// An End is what ended an episode.
+type End string
+
+// Ends.
+const (
+	Answered     End = "answered"
+	NoAnswer     End = "no_answer"      // the model stopped without an answer that the grader can find
+	Truncated    End = "truncated"      // a limit of tokens, even where the grader found an answer before it
+	TooManyCalls End = "too_many_calls" // it wanted another call, or another turn with one, than is allowed
+)
+
+// A Call is a call of a tool and what became of it.
+type Call struct {
+	Tool     string
+	Input    string  // what the tool was given, for people: of code_interpreter, the program
+	Output   string  // what the model was told
+	Failure  string  // "" is none; else one of the reasons in this package or the tool's own
+	Repaired bool    // its JSON was read with leniency
+	Seconds  float64 // that the tool took
+	Tokens   int     // of the output
+}
+
+// Failures of calls that reached no tool.
+const (
+	Unreadable  = "unreadable"    // not the JSON of a call
+	Unfinished  = "unfinished"    // the reply ended inside the call
+	UnknownTool = "unknown_tool"  // no tool has that name
+	BadArgument = "bad_arguments" // the tool cannot be called with them
+	NotRun      = "not_run"       // one more than is allowed
+)

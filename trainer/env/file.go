@@ -18,11 +18,12 @@ func FromFiles(tok *tokenizer.Tokenizer, e Env, problems, heldOut, demonstration
 		Text: func(tokens []int32) string { return tok.Decode(tokens, true) },
 	}
 	if len(demonstrations.Problems) > 0 {
-		t.Demonstrate = func(p Problem, _ uint64) ([]int32, error) {
+		t.Demonstrate = func(p Problem, _ uint64) (d Demonstration, err error) {
 			if p.Reply == "" {
-				return nil, fmt.Errorf("task: row %d has no reply", p.ID)
+				return d, fmt.Errorf("task: row %d has no reply", p.ID)
 			}
-			return append(tok.Encode(p.Reply, tokenizer.ParseSpecial), end[0]), nil
+			d.Write(append(tok.Encode(p.Reply, tokenizer.ParseSpecial), end[0])...)
+			return d, nil
 		}
 	}
 	return t, nil

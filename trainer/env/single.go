@@ -2,19 +2,10 @@ package env
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"tandem/tokenizer"
 	"tandem/trainer/reward"
 )
-
-// Prompting says how a problem becomes a prompt.
-type Prompting struct {
-	Template string // default, thinking, no-thinking, or none: the text as it is
-	System   string // a message before every problem; "" is none
-	Suffix   string // text after every problem
-}
 
 // Single asks a problem once and grades the reply's final answer.
 type Single struct {
@@ -30,38 +21,38 @@ func NewSingle(tok *tokenizer.Tokenizer, p Prompting, g reward.Grader) *Single {
 
 // Start gives the rendered problem.
 func (s *Single) Start(p Problem) (*Episode, error) {
-	tokens, err := s.prompting.tokens(s.tok, p.Text)
-	if err != nil {
-		return nil, fmt.Errorf("prompt: %w", err)
-	}
-	if len(tokens) == 0 {
-		return nil, errors.New("prompt: it has no tokens")
-	}
-	return &Episode{Problem: p, Tokens: tokens}, nil
-}
-
-func (p Prompting) tokens(tok *tokenizer.Tokenizer, text string) ([]int32, error) {
-	text += p.Suffix
-	if p.Template == "none" {
-		return tok.Encode(text, tokenizer.SpecialAsText), nil
-	}
-	var messages []tokenizer.Message
-	if p.System != "" {
-		messages = append(messages, tokenizer.Message{Role: "system", Content: p.System})
-	}
-	messages = append(messages, tokenizer.Message{Role: "user", Content: text})
-	o := tokenizer.ChatOptions{AddGenerationPrompt: true}
-	if p.Template != "default" {
-		thinks := p.Template == "thinking"
-		o.EnableThinking = &thinks
-	}
-	return tok.EncodeChat(messages, o)
+	return s.prompting.start(s.tok, p)
 }
 
 // Step grades the reply.
 func (s *Single) Step(_ context.Context, e *Episode, r Reply) (Turn, error) {
-	res := s.grader.Grade(s.tok.Decode(r.Tokens, false), e.Problem.Answer)
-	return Turn{Done: true, Reward: float32(res.Score), Reason: res.Reason}, nil
+	return graded(s.grader.Grade(s.tok.Decode(r.Tokens, false), e.Problem.Answer), r.Truncated), nil
+}
+
+// graded ends an episode with what its last turn was worth.
+func graded(res reward.Result, truncated bool) Turn {
+	t := Turn{Done: true, Reward: float32(res.Score), Reason: res.Reason, End: Answered}
+	switch {
+	case truncated:
+		t.End = Truncated
+	case res.Extracted == "":
+		t.End = NoAnswer
+	}
+	return t
+}
+
+// Signed grades +1 or -1.
+type Signed struct{ reward.Grader }
+
+// Grade is 1 where the grader's score is above 0.
+func (s Signed) Grade(response, label string) reward.Result {
+	r := s.Grader.Grade(response, label)
+	if r.Score > 0 {
+		r.Score = 1
+	} else {
+		r.Score = -1
+	}
+	return r
 }
 
 // Cut grades what there is of a reply.

@@ -12,8 +12,8 @@ import (
 //go:embed *.toml
 var files embed.FS
 
-//go:embed demo-tokenizer
-var demo embed.FS
+//go:embed demo-tokenizer demo-tools-tokenizer
+var tokenizers embed.FS
 
 // Names of the recipes.
 func Names() []string {
@@ -40,22 +40,23 @@ func Read(name string) ([]byte, error) {
 	return b, nil
 }
 
-// WriteDemoTokenizer writes the files of the demonstrations' tokenizer into a directory, which it makes.
-func WriteDemoTokenizer(dir string) error {
+// WriteTokenizer writes the files of a demonstration's tokenizer, "demo" or "demo-tools", into a directory, which it makes.
+func WriteTokenizer(name, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("demo tokenizer: %w", err)
+		return fmt.Errorf("tokenizer %s: %w", name, err)
 	}
-	entries, err := demo.ReadDir("demo-tokenizer")
+	from := name + "-tokenizer"
+	entries, err := tokenizers.ReadDir(from)
 	if err != nil {
-		return fmt.Errorf("demo tokenizer: %w", err)
+		return fmt.Errorf("tokenizer %s: %w", name, err)
 	}
 	for _, e := range entries {
-		b, err := demo.ReadFile("demo-tokenizer/" + e.Name())
+		b, err := tokenizers.ReadFile(from + "/" + e.Name())
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, e.Name()), b, 0o644)
 		}
 		if err != nil {
-			return fmt.Errorf("demo tokenizer: %w", err)
+			return fmt.Errorf("tokenizer %s: %w", name, err)
 		}
 	}
 	return nil

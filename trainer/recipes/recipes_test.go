@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 
 func TestDemoTokenizerSpellsItsTask(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tokenizer")
-	if err := recipes.WriteDemoTokenizer(dir); err != nil {
+	if err := recipes.WriteTokenizer("demo", dir); err != nil {
 		t.Fatal(err)
 	}
 	tok, err := tokenizer.Load(dir)

@@ -4,6 +4,7 @@
 //	metrics.jsonl     one object a step
 //	rollouts.jsonl    a few replies a step, with their text
 //	steps/000012      everything sampled in step 12, so that it can be trained again without sampling
+//	turns.journal     the turns sampled of the step in progress
 //	ckpt/000020/      the full state after 20 steps, with the checksums of its files
 //
 // Whatever is read back is written aside, synced and renamed, so that a file is whole or not there; and it is held to a
@@ -64,7 +65,7 @@ func (d *Dir) vacant() error {
 	if _, err := os.Stat(filepath.Join(d.path, recipeFile)); err == nil {
 		return errors.New("there is a run already; --resume goes on with it")
 	}
-	for _, in := range []struct{ dir, suffix string }{{"steps", ""}, {"ckpt", ""}, {".", ".jsonl"}} {
+	for _, in := range []struct{ dir, suffix string }{{"steps", ""}, {"ckpt", ""}, {".", ".jsonl"}, {".", ".journal"}} {
 		left, err := d.list(in.dir, in.suffix)
 		if err != nil {
 			return err
