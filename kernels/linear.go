@@ -99,7 +99,7 @@ type linearArgs struct {
 	_          int32
 }
 
-var linearOp = Op{Name: "linear", Size: unsafe.Sizeof(linearArgs{}), CPU: linearGo}
+var linearOp = Op{Name: "linear", Size: unsafe.Sizeof(linearArgs{}), CPU: linearGo, CUDA: linearGrid}
 
 func linearGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*linearArgs)(args)
@@ -133,7 +133,7 @@ type linearDXArgs struct {
 	_              int32
 }
 
-var linearDXOp = Op{Name: "linear_dx", Size: unsafe.Sizeof(linearDXArgs{}), CPU: linearDXGo}
+var linearDXOp = Op{Name: "linear_dx", Size: unsafe.Sizeof(linearDXArgs{}), CPU: linearDXGo, CUDA: linearDXGrid}
 
 func linearDXGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*linearDXArgs)(args)
@@ -174,7 +174,7 @@ type linearDWArgs struct {
 	_         int32
 }
 
-var linearDWOp = Op{Name: "linear_dw", Size: unsafe.Sizeof(linearDWArgs{}), CPU: linearDWGo}
+var linearDWOp = Op{Name: "linear_dw", Size: unsafe.Sizeof(linearDWArgs{}), CPU: linearDWGo, CUDA: linearDWGrid}
 
 // linearDWGo gives an item whole rows of dw, so that dy is transposed once.
 func linearDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
@@ -196,6 +196,59 @@ func linearDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			m.chain(dw, K, dyT, dwStep, x, K, R, K, S)
 		}
 	}
+}
+
+// The tiles of linear.cu: their shared memory is that of gemm.cuh's ring.
+var (
+	gemm128 = gemmTile{suffix: "_128", rows: 128, cols: 128, threads: 256, shared: 3 * (128 + 128) * 64 * 2}
+	gemm64  = gemmTile{suffix: "_64", rows: 64, cols: 64, threads: 128, shared: 4 * (64 + 64) * 64 * 2}
+	gemm16  = gemmTile{suffix: "_16", rows: 16, cols: 32, threads: 64, shared: 5 * (16 + 32) * 128 * 2}
+)
+
+type gemmTile struct {
+	suffix                      string
+	rows, cols, threads, shared int
+}
+
+func (t gemmTile) blocks(M, N int32) int { return blocks(int(M), t.rows) * blocks(int(N), t.cols) }
+
+func (t gemmTile) grid(name string, M, N int32) Grid {
+	return Grid{Kernel: name + t.suffix, X: t.blocks(M, N), Y: 1, Threads: t.threads, Shared: t.shared}
+}
+
+// gemmFor is the largest tile that gives every multiprocessor one.
+func gemmFor(gpu GPU, M, N int32) gemmTile {
+	if gemm128.blocks(M, N) >= gpu.SMs {
+		return gemm128
+	}
+	return gemm64
+}
+
+func linearGrid(gpu GPU, args unsafe.Pointer) Grid {
+	a := (*linearArgs)(args)
+	switch {
+	case DType(a.in) != BF16:
+		return Grid{}
+	case a.T <= 16:
+		return gemm16.grid("linear", a.T, a.N)
+	}
+	return gemmFor(gpu, a.T, a.N).grid("linear", a.T, a.N)
+}
+
+func linearDXGrid(gpu GPU, args unsafe.Pointer) Grid {
+	a := (*linearDXArgs)(args)
+	if DType(a.dtype) != BF16 {
+		return Grid{}
+	}
+	return gemmFor(gpu, a.T, a.K).grid("linear_dx", a.T, a.K)
+}
+
+func linearDWGrid(gpu GPU, args unsafe.Pointer) Grid {
+	a := (*linearDWArgs)(args)
+	if DType(a.dtype) != BF16 {
+		return Grid{}
+	}
+	return gemmFor(gpu, a.N, a.K).grid("linear_dw", a.N, a.K)
 }
 
 // transpose writes S rows of R elements of src, ld apart, as R rows of S elements of dst, dwStep apart. Four rows go
