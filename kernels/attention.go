@@ -78,7 +78,39 @@ type attentionArgs struct {
 	_     int32
 }
 
-var attentionOp = Op{Name: "attention", Size: unsafe.Sizeof(attentionArgs{}), CPU: attentionGo}
+var attentionOp = Op{Name: "attention", Size: unsafe.Sizeof(attentionArgs{}), CPU: attentionGo, CUDA: attentionGrid}
+
+// attentionGrid has a block for every row and key head; where no chunk of rows begins it leaves at once.
+func attentionGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*attentionArgs)(args)
+	suffix, E := headSuffix(&a.pages)
+	G := int(a.rows.H / a.pages.K)
+	if E == 0 || G > attentionQueries {
+		return Grid{}
+	}
+	g := Grid{Kernel: "attention" + suffix, X: int(a.rows.T), Y: int(a.pages.K), Threads: 128}
+	if a.block == 1 && G <= 16 {
+		g.Kernel = "attention_decode" + suffix
+		g.Shared = 16*E*2 + 16*attentionTile*2 + 4*16*4*2 + 3*attentionTile*E*2
+	} else {
+		g.Shared = attentionQueries*E*2 + 4*PageTokens*E*2
+	}
+	return g
+}
+
+// attentionQueries is how many queries a block of attention.cu has.
+const attentionQueries = 64
+
+// headSuffix is the width of head that a kernel is built for, which may be wider than the model's; 0 if there is none.
+func headSuffix(a *pagesArgs) (suffix string, E int) {
+	switch {
+	case DType(a.dtype) != BF16 || a.E > 128:
+		return "", 0
+	case a.E > 64:
+		return "_128", 128
+	}
+	return "_64", 64
+}
 
 func attentionGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*attentionArgs)(args)

@@ -47,6 +47,15 @@ DEVICE u32 float_bits(float x) {
 #endif
 }
 
+// The place of the lowest bit that is set; x is not 0.
+DEVICE int first_bit(u32 x) {
+#ifdef __CUDACC__
+	return __ffs(x) - 1;
+#else
+	return __builtin_ctz(x);
+#endif
+}
+
 DEVICE float to_float(bf16 x) { return bits_float((u32)x.bits << 16); }
 DEVICE float low(u32 pair) { return bits_float(pair << 16); }
 DEVICE float high(u32 pair) { return bits_float(pair & 0xffff0000u); }
@@ -82,6 +91,24 @@ DEVICE float exp2_poly(float x) {
 	if (p != p) return p;
 	return bits_float(float_bits(p) + ((u32)(int)n << 23));
 }
+
+// The natural logarithm of a positive finite float in float64, to about 1e-16: exact operations only, so every machine has
+// the same bits. With x = 2^n·m and s = (m-1)/(m+1), it is n·ln 2 + 2·(s + s³/3 + s⁵/5 + ...), |s| < 0.172.
+DEVICE double ln_exact(float x) {
+	u32 bits = float_bits(x);
+	int n = 0;
+	if (bits < 0x00800000u) bits = float_bits(x * 0x1p24f), n = -24;  // a subnormal
+	n += (int)(bits >> 23) - 127;
+	double m = bits_float((bits & 0x7fffffu) | 0x3f800000u);
+	if (m > 1.4142135623730951) m *= 0.5, n++;
+	double s = (m - 1) / (m + 1), z = s * s, sum = 0;
+	for (int k = 21; k > 1; k -= 2) sum = (sum + 1.0 / k) * z;
+	return n * 0.6931471805599453 + 2 * (s + s * sum);
+}
+
+// ln and log2, rounded once; of 0 -Inf, of +Inf and NaN themselves.
+DEVICE float ln_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)ln_exact(x) : x; }
+DEVICE float log2_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)(ln_exact(x) * 1.4426950408889634) : x; }
 
 // The sum over the 32 lanes, in every lane: 16 apart first, then 8, 4, 2, 1.
 DEVICE float sum_warp(float x) {

@@ -18,6 +18,34 @@ DEVICE int swizzled(int row, int chunk) {
 	return (row * CHUNKS + (chunk ^ (row & 7))) * 16;
 }
 
+// Eight elements to a chunk of a tile, of which n exist, without regard to alignment. Visible to others after a barrier.
+DEVICE void copy_elements(char* dst, const bf16* src, int n) {
+	u32 pair[4];
+	for (int i = 0; i < 4; i++) {
+		u32 lo = 2 * i < n ? src[2 * i].bits : 0, hi = 2 * i + 1 < n ? src[2 * i + 1].bits : 0;
+		pair[i] = lo | hi << 16;
+	}
+	*(uint4*)dst = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+}
+
+// Brings a tile of ROWS×8·CHUNKS: row r is the first `cols` elements at from(r), for r below `rows`; everything else is
+// zero. `some` is any address of the matrix and `whole` says that all rows begin at multiples of 16 bytes. The copies
+// belong to the thread's current group.
+template <int ROWS, int CHUNKS, int THREADS, class From>
+DEVICE void fetch_rows(char* tile, int rows, int cols, const void* some, bool whole, From from) {
+	static_assert(ROWS * CHUNKS % THREADS == 0, "the threads do not divide the tile");
+#pragma unroll 2
+	for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
+		int r = i / CHUNKS, c = i % CHUNKS, n = r < rows ? max(0, min(8, cols - 8 * c)) : 0;
+		char* dst = tile + swizzled<CHUNKS>(r, c);
+		const bf16* src = n > 0 ? from(r) + 8 * c : (const bf16*)some;
+		if (whole)
+			cp_async16(dst, src, 2 * n);
+		else
+			copy_elements(dst, src, n);
+	}
+}
+
 // A Loader brings ROWS×COLS tiles of a matrix to shared memory, one behind the other in direction of k: down the rows if
 // DOWN, else along them. A thread has one column of chunks and every STEP-th row.
 template <int ROWS, int COLS, int THREADS, bool DOWN>
@@ -52,22 +80,13 @@ struct Loader {
 			if (whole)
 				cp_async16(dst, n > 0 ? src : any, 2 * n);
 			else
-				by_element(dst, src, n);
+				copy_elements(dst, src, n);
 		}
 		at += DOWN ? (i64)ROWS * ld : COLS;
 		if (DOWN)
 			rows -= ROWS;
 		else
 			cols -= COLS;
-	}
-
-	DEVICE void by_element(char* dst, const bf16* src, int n) {
-		u32 pair[4];
-		for (int i = 0; i < 4; i++) {
-			u32 lo = 2 * i < n ? src[2 * i].bits : 0, hi = 2 * i + 1 < n ? src[2 * i + 1].bits : 0;
-			pair[i] = lo | hi << 16;
-		}
-		*(uint4*)dst = make_uint4(pair[0], pair[1], pair[2], pair[3]);
 	}
 };
 
