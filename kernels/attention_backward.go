@@ -43,9 +43,31 @@ type attentionBackwardArgs struct {
 }
 
 var (
-	attentionDeltaOp    = Op{Name: "attention_delta", Size: unsafe.Sizeof(attentionBackwardArgs{}), CPU: attentionDeltaGo}
-	attentionBackwardOp = Op{Name: "attention_backward", Size: unsafe.Sizeof(attentionBackwardArgs{}), CPU: attentionBackwardGo}
+	attentionDeltaOp    = Op{Name: "attention_delta", Size: unsafe.Sizeof(attentionBackwardArgs{}), CPU: attentionDeltaGo, CUDA: attentionDeltaGrid}
+	attentionBackwardOp = Op{Name: "attention_backward", Size: unsafe.Sizeof(attentionBackwardArgs{}), CPU: attentionBackwardGo, CUDA: attentionBackwardGrid}
 )
+
+func attentionDeltaGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*attentionBackwardArgs)(args)
+	if _, E := headSuffix(&a.pages); E == 0 {
+		return Grid{}
+	}
+	return Grid{X: int(a.rows.T), Y: 1, Threads: 128}
+}
+
+// attentionBackwardGrid has a block for every page of keys, then one for every row, of every key head.
+func attentionBackwardGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*attentionBackwardArgs)(args)
+	suffix, E := headSuffix(&a.pages)
+	if E == 0 || int(a.rows.H/a.pages.K) > attentionQueries {
+		return Grid{}
+	}
+	const stages = 2
+	return Grid{
+		Kernel: "attention_backward" + suffix, X: int(a.pages.S*a.pages.N + a.rows.T), Y: int(a.pages.K), Threads: 128,
+		Shared: (2+2*stages)*attentionQueries*E*2 + stages*2*attentionQueries*4,
+	}
+}
 
 // attentionDeltaGo also writes the padding rows' gradients, since no sequence owns them.
 func attentionDeltaGo(m *Memory, args unsafe.Pointer, lo, hi int) {
