@@ -22,8 +22,6 @@ struct AttentionArgs {
 
 const int TILE = 128;  // keys between two rescalings
 
-DEVICE float minus_infinity() { return bits_float(0xff800000u); }
-
 // A Running is the state of the two queries of a lane, rows g and g+8 of the warp's 16.
 template <int LANES>
 struct Running {
@@ -46,9 +44,6 @@ struct Running {
 		return α;
 	}
 };
-
-// The larger; NaN are passed over.
-DEVICE float larger(float top, float x) { return x > top ? x : top; }
 
 // The largest and the sum over the four lanes that share a row.
 DEVICE float quad_max(float x) {
@@ -284,7 +279,7 @@ struct Decode {
 
 	DEVICE void run() {
 		int heads = a.rows.H + a.pages.K;
-		fetch_rows<16, E / 8, THREADS>(queries, chunk.queries(), a.pages.E, a.qk, a.pages.E % 8 == 0 && (u64)a.qk % 16 == 0,
+		fetch_rows<16, E / 8, THREADS>(queries, chunk.queries(), a.pages.E, a.pages.E % 8 == 0 && (u64)a.qk % 16 == 0,
 		                               [&](int i) { return a.qk + chunk.at(i, heads) * a.pages.E; });
 		for (int i = 0; i < STAGES - 1; i++) fetch(i);
 		int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4;

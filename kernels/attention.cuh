@@ -59,13 +59,13 @@ DEVICE Chunk chunk_at(const RowsArgs& r, int t, int k, int G) {
 // The chunk's rows of x (T, heads, E), queries as tile rows.
 template <int CHUNKS, int THREADS>
 DEVICE void fetch_queries(char* tile, const Chunk& c, const bf16* x, int heads, int E) {
-	fetch_rows<QUERIES, CHUNKS, THREADS>(tile, c.queries(), E, x, E % 8 == 0 && (u64)x % 16 == 0, [&](int i) { return x + c.at(i, heads) * E; });
+	fetch_rows<QUERIES, CHUNKS, THREADS>(tile, c.queries(), E, E % 8 == 0 && (u64)x % 16 == 0, [&](int i) { return x + c.at(i, heads) * E; });
 }
 
 // The first `rows` tokens of a plane.
 template <int CHUNKS, int THREADS>
 DEVICE void fetch_plane(char* tile, const PagesArgs& p, const bf16* plane, int rows) {
-	fetch_rows<PAGE, CHUNKS, THREADS>(tile, rows, p.E, p.kv, p.whole(), [&](int r) { return plane + r * p.E; });
+	fetch_rows<PAGE, CHUNKS, THREADS>(tile, rows, p.E, p.whole(), [&](int r) { return plane + r * p.E; });
 }
 
 // Two columns of a row of output, of which E exist.

@@ -47,6 +47,22 @@ DEVICE u32 float_bits(float x) {
 #endif
 }
 
+DEVICE double bits_double(u64 x) {
+#ifdef __CUDACC__
+	return __longlong_as_double((long long)x);
+#else
+	return emu::bits_double(x);
+#endif
+}
+
+DEVICE u64 double_bits(double x) {
+#ifdef __CUDACC__
+	return (u64)__double_as_longlong(x);
+#else
+	return emu::double_bits(x);
+#endif
+}
+
 // The place of the lowest bit that is set; x is not 0.
 DEVICE int first_bit(u32 x) {
 #ifdef __CUDACC__
@@ -69,9 +85,12 @@ DEVICE float shfl(float x, int from) { return bits_float(shfl(float_bits(x), fro
 // a·b + c, rounded once: the only fused multiply-add there is.
 DEVICE float fma32(float a, float b, float c) { return fmaf(a, b, c); }
 
-DEVICE float min32(float a, float b) { return a < b ? a : b; }
-DEVICE float max32(float a, float b) { return a > b ? a : b; }
 DEVICE constexpr int blocks(int n, int size) { return (n + size - 1) / size; }
+
+DEVICE float minus_infinity() { return bits_float(0xff800000u); }
+
+// The larger; a NaN is passed over.
+DEVICE float larger(float top, float x) { return x > top ? x : top; }
 
 const float LOG2E = 1.4426950408889634f;
 
@@ -92,23 +111,29 @@ DEVICE float exp2_poly(float x) {
 	return bits_float(float_bits(p) + ((u32)(int)n << 23));
 }
 
-// The natural logarithm of a positive finite float in float64, to about 1e-16: exact operations only, so every machine has
-// the same bits. With x = 2^n·m and s = (m-1)/(m+1), it is n·ln 2 + 2·(s + s³/3 + s⁵/5 + ...), |s| < 0.172.
-DEVICE double ln_exact(float x) {
-	u32 bits = float_bits(x);
-	int n = 0;
-	if (bits < 0x00800000u) bits = float_bits(x * 0x1p24f), n = -24;  // a subnormal
-	n += (int)(bits >> 23) - 127;
-	double m = bits_float((bits & 0x7fffffu) | 0x3f800000u);
-	if (m > 1.4142135623730951) m *= 0.5, n++;
-	double s = (m - 1) / (m + 1), z = s * s, sum = 0;
+// 2·atanh(s) for |s| < 0.172, to about 1e-16: s + s³/3 + s⁵/5 + ...
+DEVICE double twice_atanh(double s) {
+	double z = s * s, sum = 0;
 	for (int k = 21; k > 1; k -= 2) sum = (sum + 1.0 / k) * z;
-	return n * 0.6931471805599453 + 2 * (s + s * sum);
+	return 2 * (s + s * sum);
 }
 
+// The natural logarithm of a positive, finite, normal number, to about 1e-16: operations that every machine rounds alike.
+// With x = 2^n·m and m from √½ to √2 it is n·ln 2 + 2·atanh((m-1)/(m+1)).
+DEVICE double ln64(double x) {
+	u64 bits = double_bits(x);
+	int n = (int)(bits >> 52) - 1023;
+	double m = bits_double((bits & 0xfffffffffffffull) | 0x3ff0000000000000ull);
+	if (m > 1.4142135623730951) m *= 0.5, n++;
+	return n * 0.6931471805599453 + twice_atanh((m - 1) / (m + 1));
+}
+
+// ln(1 + x) for x > -1.
+DEVICE double ln1p64(double x) { return x < 0.25 ? twice_atanh(x / (2 + x)) : ln64(1 + x); }
+
 // ln and log2, rounded once; of 0 -Inf, of +Inf and NaN themselves.
-DEVICE float ln_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)ln_exact(x) : x; }
-DEVICE float log2_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)(ln_exact(x) * 1.4426950408889634) : x; }
+DEVICE float ln_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)ln64(x) : x; }
+DEVICE float log2_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)(ln64(x) * 1.4426950408889634) : x; }
 
 // The sum over the 32 lanes, in every lane: 16 apart first, then 8, 4, 2, 1.
 DEVICE float sum_warp(float x) {
@@ -117,6 +142,6 @@ DEVICE float sum_warp(float x) {
 }
 
 DEVICE float max_warp(float x) {
-	for (int d = 16; d > 0; d /= 2) x = max32(x, shfl_xor(x, d));
+	for (int d = 16; d > 0; d /= 2) x = larger(x, shfl_xor(x, d));
 	return x;
 }

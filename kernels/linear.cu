@@ -61,10 +61,10 @@ struct LinearDXArgs {
 	const bf16* dy;  // (T, N)
 	const bf16* w;   // (N, K)
 	int T, N, K;
+	int ld;  // between rows of dy
 	int rows, cols;
 	int dtype;
 	int start;  // the chain starts from 0, not from acc
-	int _;
 };
 
 template <class G, int BM, int BN>
@@ -78,7 +78,7 @@ DEVICE void linear_dx(const LinearDXArgs& a, char* shared) {
 			r += t, c += k;
 			if (r < a.T && c < a.K) get_pair(a.acc + (i64)r * a.K + c, c0, c1, c + 1 < a.K);
 		});
-	g.add(shared, Matrix{a.dy, a.T, a.N, a.N}, Matrix{a.w, a.N, a.K, a.K}, t, k, a.N);
+	g.add(shared, Matrix{a.dy, a.T, a.N, a.ld}, Matrix{a.w, a.N, a.K, a.K}, t, k, a.N);
 	g.pairs([&](int r, int c, float c0, float c1) {
 		r += t, c += k;
 		if (r >= a.T || c >= a.K) return;
@@ -108,9 +108,9 @@ struct LinearDWArgs {
 	const bf16* dy;  // (T, N)
 	const bf16* x;   // (T, K)
 	int T, N, K;
+	int ld;  // between rows of dy
 	int rows;
 	int dtype;
-	int _;
 };
 
 template <class G, int BM, int BN>
@@ -123,7 +123,7 @@ DEVICE void linear_dw(const LinearDWArgs& a, char* shared) {
 		r += n, c += k;
 		if (r < a.N && c < a.K) get_pair(a.dw + (i64)r * a.K + c, c0, c1, c + 1 < a.K);
 	});
-	g.add(shared, Matrix{a.dy, a.T, a.N, a.N}, Matrix{a.x, a.T, a.K, a.K}, n, k, a.T);
+	g.add(shared, Matrix{a.dy, a.T, a.N, a.ld}, Matrix{a.x, a.T, a.K, a.K}, n, k, a.T);
 	g.pairs([&](int r, int c, float c0, float c1) {
 		r += n, c += k;
 		if (r < a.N && c < a.K) put_pair(a.dw + (i64)r * a.K + c, c0, c1, c + 1 < a.K);

@@ -38,23 +38,23 @@ func LinearBackward(q Queue, dx, dw, dy, x, w Tensor) {
 	d.want(w, "w", "N K", dy.DType)
 	if dx.Ptr != 0 {
 		d.want(dx, "dx", "T K", dy.DType)
-		linearDX(q, dx, Tensor{}, dy, w, true)
+		linearDX(q, dx, Tensor{}, dy, w.Shape[0], w, true)
 	}
 	if dw.Ptr != 0 {
 		d.want(dw, "dw", "N K", F32)
-		linearDW(q, dw, dy, x)
+		linearDW(q, dw, dy, w.Shape[0], x)
 	}
 }
 
 // linearDX is dx = round(acc + dy·w). A chain over more columns than dy holds at a time keeps its accumulator in acc
-// (T, K) F32: start says that it begins here, and all but the last piece have no dx.
-func linearDX(q Queue, dx, acc, dy, w Tensor, start bool) {
+// (T, K) F32: start says that it begins here, and all but the last piece have no dx. dy's rows are ld elements apart.
+func linearDX(q Queue, dx, acc, dy Tensor, ld int, w Tensor, start bool) {
 	T, N, K := dy.Shape[0], dy.Shape[1], w.Shape[1]
 	cols := min(256, K)
 	rows := linearRows(T, cols, dy.DType)
 	a := linearDXArgs{
 		dx: dx.Ptr, acc: acc.Ptr, dy: dy.Ptr, w: w.Ptr,
-		T: int32(T), N: int32(N), K: int32(K), rows: int32(rows), cols: int32(cols), dtype: int32(dy.DType),
+		T: int32(T), N: int32(N), K: int32(K), ld: int32(ld), rows: int32(rows), cols: int32(cols), dtype: int32(dy.DType),
 	}
 	if start {
 		a.start = 1
@@ -62,13 +62,13 @@ func linearDX(q Queue, dx, acc, dy, w Tensor, start bool) {
 	launch(q, &linearDXOp, blocks(T, rows)*blocks(K, cols), a)
 }
 
-// linearDW is dw += dyᵀ·x.
-func linearDW(q Queue, dw, dy, x Tensor) {
+// linearDW is dw += dyᵀ·x. dy's rows are ld elements apart.
+func linearDW(q Queue, dw, dy Tensor, ld int, x Tensor) {
 	T, N, K := dy.Shape[0], dy.Shape[1], x.Shape[1]
 	rows := min(N, 64, max(16, blocks(N, 32)*4)) // eight items or more where N allows
 	launch(q, &linearDWOp, blocks(N, rows), linearDWArgs{
 		dw: dw.Ptr, dy: dy.Ptr, x: x.Ptr,
-		T: int32(T), N: int32(N), K: int32(K), rows: int32(rows), dtype: int32(dy.DType),
+		T: int32(T), N: int32(N), K: int32(K), ld: int32(ld), rows: int32(rows), dtype: int32(dy.DType),
 	})
 }
 
@@ -127,17 +127,17 @@ func linearGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 type linearDXArgs struct {
 	dx, acc, dy, w Ptr
 	T, N, K        int32
+	ld             int32 // between rows of dy
 	rows, cols     int32 // of an item's part of dx
 	dtype          int32
 	start          int32 // the chain starts from 0, not from acc
-	_              int32
 }
 
 var linearDXOp = Op{Name: "linear_dx", Size: unsafe.Sizeof(linearDXArgs{}), CPU: linearDXGo, CUDA: linearDXGrid}
 
 func linearDXGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*linearDXArgs)(args)
-	T, N, K, d := int(a.T), int(a.N), int(a.K), DType(a.dtype)
+	T, N, K, ldy, d := int(a.T), int(a.N), int(a.K), int(a.ld), DType(a.dtype)
 	across := blocks(K, int(a.cols))
 	for i := lo; i < hi; i++ {
 		keep := m.Keep()
@@ -154,8 +154,8 @@ func linearDXGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 				clear(acc[r*ld:][:C])
 			}
 		}
-		dy, w := m.elems(a.dy, d, t*N, R*N), m.elems(a.w, d, k, (N-1)*K+C)
-		m.chain(acc, ld, dy, N, w, K, R, C, N)
+		dy, w := m.elems(a.dy, d, t*ldy, (R-1)*ldy+N), m.elems(a.w, d, k, (N-1)*K+C)
+		m.chain(acc, ld, dy, ldy, w, K, R, C, N)
 		if a.dx != 0 {
 			dx := m.elems(a.dx, d, t*K+k, (R-1)*K+C)
 			for r := range R {
@@ -169,9 +169,9 @@ func linearDXGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 type linearDWArgs struct {
 	dw, dy, x Ptr
 	T, N, K   int32
+	ld        int32 // between rows of dy
 	rows      int32 // of dw per item
 	dtype     int32
-	_         int32
 }
 
 var linearDWOp = Op{Name: "linear_dw", Size: unsafe.Sizeof(linearDWArgs{}), CPU: linearDWGo, CUDA: linearDWGrid}
@@ -179,7 +179,7 @@ var linearDWOp = Op{Name: "linear_dw", Size: unsafe.Sizeof(linearDWArgs{}), CPU:
 // linearDWGo gives an item whole rows of dw, so that dy is transposed once.
 func linearDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*linearDWArgs)(args)
-	T, N, K, d := int(a.T), int(a.N), int(a.K), DType(a.dtype)
+	T, N, K, ld, d := int(a.T), int(a.N), int(a.K), int(a.ld), DType(a.dtype)
 	dyT := m.scratchElems(d, int(a.rows)*dwStep)
 	for i := lo; i < hi; i++ {
 		n := i * int(a.rows)
@@ -187,11 +187,11 @@ func linearDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		dw := m.F32(a.dw+Ptr(4*n*K), R*K)
 		for t := 0; t < T; t += dwStep {
 			S := min(dwStep, T-t)
-			dy, x := m.elems(a.dy, d, t*N+n, (S-1)*N+R), m.elems(a.x, d, t*K, S*K)
+			dy, x := m.elems(a.dy, d, t*ld+n, (S-1)*ld+R), m.elems(a.x, d, t*K, S*K)
 			if d == BF16 {
-				transpose(dyT.bf16, dy.bf16, N, S, R)
+				transpose(dyT.bf16, dy.bf16, ld, S, R)
 			} else {
-				transpose(dyT.f32, dy.f32, N, S, R)
+				transpose(dyT.f32, dy.f32, ld, S, R)
 			}
 			m.chain(dw, K, dyT, dwStep, x, K, R, K, S)
 		}

@@ -24,7 +24,8 @@ import (
 //	x       (R, D)  BF16 or F32
 //	w       (V, D)  x's dtype
 //	target  (R)     I32
-func LogProb(q Queue, logp, entropy, lse, x, w, target Tensor, invT float32) {
+//	parts   (R, LogProbParts(V), 4) F32, scratch
+func LogProb(q Queue, logp, entropy, lse, x, w, target Tensor, invT float32, parts Tensor) {
 	d := dims{op: "LogProb"}
 	d.want(x, "x", "R D", BF16, F32)
 	d.want(w, "w", "V D", x.DType)
@@ -35,108 +36,136 @@ func LogProb(q Queue, logp, entropy, lse, x, w, target Tensor, invT float32) {
 		d.want(entropy, "entropy", "R", F32)
 	}
 	R, V, D := x.Shape[0], w.Shape[0], x.Shape[1]
-	rows := min(linearRows(R, D, x.DType), max(16, blocks(R, 16)*4)) // four items or more where R allows
-	launch(q, &logProbOp, blocks(R, rows), logProbArgs{
-		logp: logp.Ptr, entropy: entropy.Ptr, lse: lse.Ptr, x: x.Ptr, w: w.Ptr, target: target.Ptr,
+	d.at["parts"] = LogProbParts(V)
+	d.want(parts, "parts", "R parts 4", F32)
+	rows := min(linearRows(R, D, x.DType), max(16, blocks(R, 16)*4)) // four blocks or more where R allows
+	a := logProbArgs{
+		logp: logp.Ptr, entropy: entropy.Ptr, lse: lse.Ptr, x: x.Ptr, w: w.Ptr, target: target.Ptr, parts: parts.Ptr,
 		R: int32(R), V: int32(V), D: int32(D), rows: int32(rows), dtype: int32(x.DType), invT: invT,
-	})
+	}
+	launch(q, &logProbTilesOp, blocks(R, rows)*blocks(V, vocabTile), a)
+	launch(q, &logProbOp, blocks(R, rowBlock), a)
 }
+
+// LogProbParts is how many quadruples LogProb keeps of a row: one for the target and one for every tile of the device that
+// has the smallest.
+func LogProbParts(V int) int { return 1 + blocks(V, cudaVocabTile) }
+
+// cudaVocabTile is logprob.cu's tile.
+const cudaVocabTile = 128
 
 type logProbArgs struct {
-	logp, entropy, lse, x, w, target Ptr
-	R, V, D, rows                    int32 // rows per item
-	dtype                            int32
-	invT                             float32
+	logp, entropy, lse Ptr // (R)
+	x, w, target       Ptr // (R, D), (V, D), (R)
+	parts              Ptr // (R, LogProbParts(V), 4)
+	R, V, D            int32
+	rows               int32 // per item
+	dtype              int32
+	invT               float32
 }
 
-var logProbOp = Op{Name: "logprob", Size: unsafe.Sizeof(logProbArgs{}), CPU: logProbGo}
+var (
+	logProbTilesOp = Op{Name: "logprob_tiles", Size: unsafe.Sizeof(logProbArgs{}), CPU: logProbTilesGo, CUDA: logProbTilesGrid}
+	logProbOp      = Op{Name: "logprob", Size: unsafe.Sizeof(logProbArgs{}), CPU: logProbGo, CUDA: logProbGrid}
+)
 
-func logProbGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+func logProbTilesGrid(_ GPU, args unsafe.Pointer) Grid {
 	a := (*logProbArgs)(args)
-	R, D, d := int(a.R), int(a.D), DType(a.dtype)
+	if DType(a.dtype) != BF16 {
+		return Grid{}
+	}
+	g := gemm128.grid("logprob_tiles", a.R, a.V)
+	g.Kernel = ""
+	return g
+}
+
+func logProbGrid(_ GPU, args unsafe.Pointer) Grid {
+	const warps = 4 // a row each
+	a := (*logProbArgs)(args)
+	return Grid{X: blocks(int(a.R), warps), Y: 1, Threads: 32 * warps}
+}
+
+// row is what is kept of row r: in first the target's u, and the tiles' parts.
+func (a *logProbArgs) row(m *Memory, r int) (first *[4]float32, parts [][4]float32) {
+	n := LogProbParts(int(a.V))
+	all := unsafe.Slice((*[4]float32)(unsafe.Pointer(&m.F32(a.parts+Ptr(16*r*n), 4*n)[0])), n)
+	return &all[0], all[1 : 1+blocks(int(a.V), vocabTile)]
+}
+
+// logProbTilesGo computes items of some rows and one tile; neighbours share the tile.
+func logProbTilesGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*logProbArgs)(args)
+	R, V, D, d := int(a.R), int(a.V), int(a.D), DType(a.dtype)
+	down := blocks(R, int(a.rows))
 	for i := lo; i < hi; i++ {
-		keep := m.Keep()
-		r := i * int(a.rows)
-		n := min(int(a.rows), R-r)
+		t, r := i/down, i%down*int(a.rows)
+		n, at := min(int(a.rows), R-r), t*vocabTile
+		C := min(vocabTile, V-at)
 		target := m.I32(a.target+Ptr(4*r), n)
-		b := logProbBlock{target: target, tiles: blocks(int(a.V), vocabTile), V: int(a.V), invT: a.invT}
-		if slices.Max(target) >= 0 { // else all padding
-			b.walk(m, m.elems(a.x, d, r*D, n*D), m.elems(a.w, d, 0, b.V*D), D, a.entropy != 0)
+		if slices.Max(target) < 0 {
+			continue // all padding
 		}
-		logp, lse := m.F32(a.logp+Ptr(4*r), n), m.F32(a.lse+Ptr(4*r), n)
-		var entropy []float32
-		if a.entropy != 0 {
-			entropy = m.F32(a.entropy+Ptr(4*r), n)
+		keep := m.Keep()
+		z, p, v := m.ScratchF32(n*C), m.ScratchF32(vocabTile), m.ScratchF32(2*vocabTile)
+		for j := range vocabTile {
+			v[vocabTile+j] = 1 // see spreadTile
 		}
-		for j := range target {
-			b.finish(j, logp, entropy, lse)
+		m.dots(z, C, m.elems(a.x, d, r*D, n*D), D, m.elems(a.w, d, at*D, C*D), D, n, C, D)
+		for j, target := range target {
+			if target < 0 {
+				continue
+			}
+			if int(target) >= V {
+				panic(fmt.Sprintf("target %d is outside the vocabulary of %d", target, V))
+			}
+			first, parts := a.row(m, r+j)
+			z := z[j*C:][:C]
+			if own := int(target) - at; own >= 0 && own < C {
+				first[0] = float32(z[own] * a.invT)
+			}
+			part, s := m.softmaxTile(p, v, z, a.invT), spread{}
+			if a.entropy != 0 && part.sum > 0 {
+				s = m.spreadTile(p, v, C)
+			}
+			parts[t] = [4]float32{part.top, part.sum, s.rest, s.mean}
 		}
 		m.Reset(keep)
 	}
 }
 
-// A logProbBlock is what an item keeps of its rows' logits.
-type logProbBlock struct {
-	target  []int32
-	tiles   int
-	V       int
-	invT    float32
-	u       []float32 // the targets' u
-	parts   []partial // (rows, tiles)
-	spreads []spread  // (rows, tiles), only for the entropy
-}
-
-// walk computes the logits of all rows tile by tile.
-func (b *logProbBlock) walk(m *Memory, x, w elems, D int, entropy bool) {
-	n := len(b.target)
-	b.u = m.ScratchF32(n)
-	b.parts = scratch[partial](m, n*b.tiles)
-	if entropy {
-		b.spreads = scratch[spread](m, n*b.tiles)
+func logProbGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*logProbArgs)(args)
+	R, tiles := int(a.R), blocks(int(a.V), vocabTile)
+	target, logp, lse := m.I32(a.target, R), m.F32(a.logp, R), m.F32(a.lse, R)
+	var entropy []float32
+	if a.entropy != 0 {
+		entropy = m.F32(a.entropy, R)
 	}
-	z, p := m.ScratchF32(n*vocabTile), m.ScratchF32(vocabTile)
-	v := m.ScratchF32(2 * vocabTile)
-	for j := range vocabTile {
-		v[vocabTile+j] = 1 // see spreadTile
-	}
-	for t := range b.tiles {
-		at := t * vocabTile
-		C := min(vocabTile, b.V-at)
-		m.dots(z, C, x, D, w.from(at*D), D, n, C, D)
-		for r, target := range b.target {
-			if target < 0 {
-				continue
+	row := logProbRow{parts: scratch[partial](m, tiles), spreads: scratch[spread](m, tiles)}
+	for r := lo * rowBlock; r < min(hi*rowBlock, R); r++ {
+		if target[r] < 0 {
+			logp[r], lse[r] = 0, 0
+			if entropy != nil {
+				entropy[r] = 0
 			}
-			if int(target) >= b.V {
-				panic(fmt.Sprintf("target %d is outside the vocabulary of %d", target, b.V))
-			}
-			z := z[r*C:][:C]
-			if j := int(target) - at; j >= 0 && j < C {
-				b.u[r] = float32(z[j] * b.invT)
-			}
-			part := m.softmaxTile(p, v, z, b.invT)
-			b.parts[r*b.tiles+t] = part
-			if entropy && part.sum > 0 {
-				b.spreads[r*b.tiles+t] = m.spreadTile(p, v, C)
-			}
+			continue
 		}
-	}
-}
-
-// finish writes row r's results; entropy may be nil.
-func (b *logProbBlock) finish(r int, logp, entropy, lse []float32) {
-	if b.target[r] < 0 {
-		logp[r], lse[r] = 0, 0
+		first, parts := a.row(m, r)
+		for t, p := range parts {
+			row.parts[t], row.spreads[t] = partial{p[0], p[1]}, spread{p[2], p[3]}
+		}
+		top, sum := softmaxRow(row.parts)
+		logp[r], lse[r] = logProb(first[0], top, sum), top+ln(sum)
 		if entropy != nil {
-			entropy[r] = 0
+			entropy[r] = row.entropy(top, sum)
 		}
-		return
 	}
-	top, sum := softmaxRow(b.parts[r*b.tiles:][:b.tiles])
-	logp[r], lse[r] = logProb(b.u[r], top, sum), top+ln(sum)
-	if entropy != nil {
-		entropy[r] = b.entropy(r, top, sum)
-	}
+}
+
+// A logProbRow is what an item keeps of a row's logits.
+type logProbRow struct {
+	parts   []partial // (tiles)
+	spreads []spread  // (tiles), only for the entropy
 }
 
 // spread is what the entropy needs of a tile beside its partial sum.
@@ -155,19 +184,19 @@ func (m *Memory) spreadTile(p, v []float32, C int) spread {
 	return spread{mean: out[0], rest: out[1]}
 }
 
-// entropy of row r is ln S - Σ e·(u - M)/S with e = exp(u - M) and S = Σ e: all terms are positive, and ln S is taken of
+// entropy is ln S - Σ e·(u - M)/S with e = exp(u - M) and S = Σ e: all terms are positive, and ln S is taken of
 // S - 1, so that nothing cancels in a row that is nearly certain.
-func (b *logProbBlock) entropy(r int, top, sum float32) float32 {
+func (b *logProbRow) entropy(top, sum float32) float32 {
 	if sum != sum {
 		return sum
 	}
 	var rest, mean float64
 	seen := false // the row's largest term
-	for t, p := range b.parts[r*b.tiles:][:b.tiles] {
+	for t, p := range b.parts {
 		if p.sum == 0 {
 			continue
 		}
-		s, weight := b.spreads[r*b.tiles+t], float64(p.weight(top))
+		s, weight := b.spreads[t], float64(p.weight(top))
 		rest += float64(weight * float64(s.rest))
 		if seen || p.top != top {
 			rest += weight

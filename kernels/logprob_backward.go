@@ -47,34 +47,46 @@ func LogProbBackward(q Queue, dx, dw, dlogp, dentropy, lse, entropy, x, w, targe
 	}
 	rows := linearRows(R, D, x.DType)
 	for at := 0; at < V; at += C {
-		C := min(C, V-at)
-		chunk, part := NewTensor(dz.Ptr, dz.DType, R, C), w.Rows(at, at+C)
+		ld, C := C, min(C, V-at)
+		chunk, part := NewTensor(dz.Ptr, dz.DType, R, C), w.Rows(at, at+C) // whose rows are as far apart as dz's
 		cols := linearCols(rows, C, D)
 		launch(q, &logProbDZOp, blocks(R, rows)*blocks(C, cols), logProbDZArgs{
 			dz: chunk.Ptr, dlogp: dlogp.Ptr, dentropy: dentropy.Ptr, lse: lse.Ptr, entropy: entropy.Ptr,
 			x: x.Ptr, w: part.Ptr, target: target.Ptr,
-			R: int32(R), C: int32(C), D: int32(D), at: int32(at), rows: int32(rows), cols: int32(cols),
+			R: int32(R), C: int32(C), D: int32(D), ld: int32(ld), at: int32(at), rows: int32(rows), cols: int32(cols),
 			dtype: int32(x.DType), invT: invT,
 		})
 		var last Tensor
 		if at+C == V {
 			last = dx
 		}
-		linearDX(q, last, dxacc, chunk, part, at == 0)
-		linearDW(q, dw.Rows(at, at+C), chunk, x)
+		linearDX(q, last, dxacc, chunk, ld, part, at == 0)
+		linearDW(q, dw.Rows(at, at+C), chunk, ld, x)
 	}
 }
 
 type logProbDZArgs struct {
 	dz, dlogp, dentropy, lse, entropy, x, w, target Ptr
 	R, C, D                                         int32
+	ld                                              int32 // between rows of dz
 	at                                              int32 // the chunk's first token; w starts there
 	rows, cols                                      int32 // of an item's part of dz
 	dtype                                           int32
 	invT                                            float32
+	_                                               int32
 }
 
-var logProbDZOp = Op{Name: "logprob_dz", Size: unsafe.Sizeof(logProbDZArgs{}), CPU: logProbDZGo}
+var logProbDZOp = Op{Name: "logprob_dz", Size: unsafe.Sizeof(logProbDZArgs{}), CPU: logProbDZGo, CUDA: logProbDZGrid}
+
+func logProbDZGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*logProbDZArgs)(args)
+	if DType(a.dtype) != BF16 {
+		return Grid{}
+	}
+	g := gemm128.grid("logprob_dz", a.R, a.C)
+	g.Kernel = ""
+	return g
+}
 
 func logProbDZGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*logProbDZArgs)(args)
@@ -91,7 +103,7 @@ func logProbDZGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		for j := range n {
 			z := z[j*ld:][:cols]
 			a.row(m, p, z, r+j, int(a.at)+c)
-			m.elems(a.dz, d, (r+j)*C+c, cols).round(m, z)
+			m.elems(a.dz, d, (r+j)*int(a.ld)+c, cols).round(m, z)
 		}
 		m.Reset(keep)
 	}

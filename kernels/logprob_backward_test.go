@@ -38,7 +38,7 @@ func (h *head) backward(d *kerneltest.Device, dtype kernels.DType, dlogp, dentro
 	f32 := func() kernels.Tensor { return d.Tensor(kernels.F32, h.R) }
 	logp, entropy, lse, target := f32(), f32(), f32(), d.PutI32(h.target, h.R)
 	x, w := h.x.on(d, dtype), h.w.on(d, dtype)
-	kernels.LogProb(d.Q, logp, entropy, lse, x, w, target, h.invT)
+	kernels.LogProb(d.Q, logp, entropy, lse, x, w, target, h.invT, h.parts(d, h.R))
 	dx, dw := d.Tensor(dtype, h.R, h.D), d.Put(kernels.F32, was, h.V, h.D)
 	g := d.Put(kernels.F32, dlogp, h.R)
 	var e kernels.Tensor

@@ -53,10 +53,15 @@ func (h *head) solve() (logp, entropy, lse []float64) {
 	return logp, entropy, lse
 }
 
+// parts is LogProb's scratch.
+func (h *head) parts(d *kerneltest.Device, R int) kernels.Tensor {
+	return d.Tensor(kernels.F32, R, kernels.LogProbParts(h.V), 4)
+}
+
 // run is LogProb on one device.
 func (h *head) run(d *kerneltest.Device, dtype kernels.DType) kerneltest.Results {
 	logp, entropy, lse := d.Tensor(kernels.F32, h.R), d.Tensor(kernels.F32, h.R), d.Tensor(kernels.F32, h.R)
-	kernels.LogProb(d.Q, logp, entropy, lse, h.x.on(d, dtype), h.w.on(d, dtype), d.PutI32(h.target, h.R), h.invT)
+	kernels.LogProb(d.Q, logp, entropy, lse, h.x.on(d, dtype), h.w.on(d, dtype), d.PutI32(h.target, h.R), h.invT, h.parts(d, h.R))
 	return kerneltest.Results{"logp": d.Get(logp), "entropy": d.Get(entropy), "lse": d.Get(lse)}
 }
 
@@ -118,7 +123,7 @@ func TestLogProb(t *testing.T) {
 					res := h.run(d, dtype)
 					logp, lse := d.Tensor(kernels.F32, 1), d.Tensor(kernels.F32, 1)
 					x := h.x.on(d, dtype).Rows(row, row+1)
-					kernels.LogProb(d.Q, logp, kernels.Tensor{}, lse, x, h.w.on(d, dtype), d.PutI32(h.target[row:row+1], 1), h.invT)
+					kernels.LogProb(d.Q, logp, kernels.Tensor{}, lse, x, h.w.on(d, dtype), d.PutI32(h.target[row:row+1], 1), h.invT, h.parts(d, 1))
 					res["alone"] = append(d.Get(logp), d.Get(lse)...)
 					return res
 				})
@@ -192,7 +197,7 @@ func TestLogProbTargetOutside(t *testing.T) {
 	d := kerneltest.CPU(t, kernels.CPUConfig{Workers: 1})
 	h := given(1, 2, 0, 0)
 	logp, lse := d.Tensor(kernels.F32, 1), d.Tensor(kernels.F32, 1)
-	kernels.LogProb(d.Q, logp, kernels.Tensor{}, lse, h.x.on(d, kernels.F32), h.w.on(d, kernels.F32), d.PutI32(h.target, 1), 1)
+	kernels.LogProb(d.Q, logp, kernels.Tensor{}, lse, h.x.on(d, kernels.F32), h.w.on(d, kernels.F32), d.PutI32(h.target, 1), 1, h.parts(d, 1))
 	if err := d.Q.Sync(); err == nil || !strings.Contains(err.Error(), "target 2 is outside the vocabulary of 2") {
 		t.Errorf("error %v, want the target and the vocabulary", err)
 	}

@@ -119,7 +119,7 @@ DEVICE void bar_arrive(int id, int threads) {
 // ---- Copies from global to shared memory that go on while the thread does (cp.async)
 
 // 16 bytes to `dst`, of which the first `bytes` (0 to 16) come from `src` and the others are zeros. Both addresses are
-// multiples of 16. `src` is not read if bytes is 0, but must be an address. The bytes are there after the thread has
+// multiples of 16; `src` does not matter if bytes is 0. The bytes are there after the thread has
 // waited for the group, for others after a barrier.
 DEVICE void cp_async16(void* dst, const void* src, int bytes) {
 #ifdef __CUDACC__

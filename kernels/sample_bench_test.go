@@ -72,8 +72,9 @@ func BenchmarkLogProb(bm *testing.B) {
 							if entropy {
 								e = d.Tensor(kernels.F32, c.R)
 							}
+							parts := d.Tensor(kernels.F32, c.R, kernels.LogProbParts(c.V), 4)
 							for bm.Loop() {
-								kernels.LogProb(d.Q, logp, e, lse, x, w, target, 1)
+								kernels.LogProb(d.Q, logp, e, lse, x, w, target, 1, parts)
 							}
 							reportRate(bm, 2*c.R*c.V*c.D, "GFLOP/s")
 						})
@@ -84,7 +85,7 @@ func BenchmarkLogProb(bm *testing.B) {
 						x, w, target := x(d), w(d), d.PutI32(make([]int32, c.R), c.R)
 						logp, lse := d.Tensor(kernels.F32, c.R), d.Tensor(kernels.F32, c.R)
 						var none kernels.Tensor
-						kernels.LogProb(d.Q, logp, none, lse, x, w, target, 1)
+						kernels.LogProb(d.Q, logp, none, lse, x, w, target, 1, d.Tensor(kernels.F32, c.R, kernels.LogProbParts(c.V), 4))
 						dx, dw := d.Tensor(dtype, c.R, c.D), d.Zeros(kernels.F32, c.V, c.D)
 						dz, acc := d.Tensor(dtype, c.R, c.C), d.Tensor(kernels.F32, c.R, c.D)
 						for bm.Loop() {

@@ -225,7 +225,7 @@ func TestSampleLogProb(t *testing.T) {
 						kernels.Linear(d.Q, logits, x, w)
 						tokens, sampled := sample(d, logits, params)
 						logp, lse := d.Tensor(kernels.F32, R), d.Tensor(kernels.F32, R)
-						kernels.LogProb(d.Q, logp, kernels.Tensor{}, lse, x, w, d.PutI32(tokens, R), invT)
+						kernels.LogProb(d.Q, logp, kernels.Tensor{}, lse, x, w, d.PutI32(tokens, R), invT, d.Tensor(kernels.F32, R, kernels.LogProbParts(V), 4))
 						kerneltest.Same(t, "sampled", sampled, d.Get(logp))
 						for i := range params {
 							alone := d.Tensor(kernels.F32, 1, V)

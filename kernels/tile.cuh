@@ -29,16 +29,16 @@ DEVICE void copy_elements(char* dst, const bf16* src, int n) {
 }
 
 // Brings a tile of ROWS×8·CHUNKS: row r is the first `cols` elements at from(r), for r below `rows`; everything else is
-// zero. `some` is any address of the matrix and `whole` says that all rows begin at multiples of 16 bytes. The copies
+// zero. `whole` says that all rows begin at multiples of 16 bytes. The copies
 // belong to the thread's current group.
 template <int ROWS, int CHUNKS, int THREADS, class From>
-DEVICE void fetch_rows(char* tile, int rows, int cols, const void* some, bool whole, From from) {
+DEVICE void fetch_rows(char* tile, int rows, int cols, bool whole, From from) {
 	static_assert(ROWS * CHUNKS % THREADS == 0, "the threads do not divide the tile");
 #pragma unroll 2
 	for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
 		int r = i / CHUNKS, c = i % CHUNKS, n = r < rows ? max(0, min(8, cols - 8 * c)) : 0;
 		char* dst = tile + swizzled<CHUNKS>(r, c);
-		const bf16* src = n > 0 ? from(r) + 8 * c : (const bf16*)some;
+		const bf16* src = from(r) + 8 * c;
 		if (whole)
 			cp_async16(dst, src, 2 * n);
 		else
@@ -53,8 +53,7 @@ struct Loader {
 	static constexpr int CHUNKS = COLS / 8, STEP = THREADS / CHUNKS, N = ROWS / STEP, BYTES = ROWS * COLS * 2;
 	static_assert(THREADS % CHUNKS == 0 && ROWS % STEP == 0, "the threads do not divide the tile");
 
-	const bf16* any;  // an address for copies of nothing
-	const bf16* at;   // of the thread's first chunk in the next tile
+	const bf16* at;  // of the thread's first chunk in the next tile
 	int rows, cols;  // left of the matrix from there on
 	int ld, row, chunk;
 	bool whole;  // chunks are aligned
@@ -63,7 +62,6 @@ struct Loader {
 	DEVICE Loader(Matrix m, int r, int c) {
 		row = threadIdx.x / CHUNKS;
 		chunk = threadIdx.x % CHUNKS;
-		any = m.at;
 		at = m.at + (i64)(r + row) * m.ld + c + 8 * chunk;
 		rows = m.rows - r - row;
 		cols = m.cols - c - 8 * chunk;
@@ -78,7 +76,7 @@ struct Loader {
 			const bf16* src = at + (i64)i * STEP * ld;
 			int n = i * STEP < rows ? max(0, min(8, cols)) : 0;
 			if (whole)
-				cp_async16(dst, n > 0 ? src : any, 2 * n);
+				cp_async16(dst, src, 2 * n);
 			else
 				copy_elements(dst, src, n);
 		}

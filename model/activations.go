@@ -25,7 +25,8 @@ type Activations struct {
 		target, lse, entropy kernels.Tensor // (R)
 		invT                 float32
 	}
-	lse kernels.Tensor // (R)
+	lse   kernels.Tensor // (R)
+	parts kernels.Tensor // (R, LogProbParts, 4), scratch of the head
 
 	grad gradients
 }
@@ -98,7 +99,7 @@ func layActivations(b *bump, c Config, d kernels.DType, l Limits, train bool) *A
 	a := &Activations{
 		norm: b.take(d, T, D), proj: b.take(d, T, D), qk: b.take(d, T, H+K, E), act: b.take(d, T, F),
 		headIn: b.take(d, R, D), headProj: b.take(d, R, D), last: b.take(d, R, D), hidden: b.take(d, R, D),
-		lastRstd: b.take(kernels.F32, R), lse: b.take(kernels.F32, R),
+		lastRstd: b.take(kernels.F32, R), lse: b.take(kernels.F32, R), parts: b.take(kernels.F32, R, kernels.LogProbParts(c.Live), 4),
 	}
 	one := saved{}
 	for i := range c.Layers {
@@ -145,7 +146,7 @@ func (a *Activations) at(T, R int) *Activations {
 	for _, t := range []*kernels.Tensor{&c.norm, &c.proj, &c.qk, &c.act} {
 		*t = cut(*t, T)
 	}
-	for _, t := range []*kernels.Tensor{&c.headIn, &c.headProj, &c.last, &c.lastRstd, &c.hidden, &c.lse} {
+	for _, t := range []*kernels.Tensor{&c.headIn, &c.headProj, &c.last, &c.lastRstd, &c.hidden, &c.lse, &c.parts} {
 		*t = cut(*t, R)
 	}
 	g := &c.grad

@@ -59,5 +59,5 @@ func Logits(q kernels.Queue, w *Weights, b *Batch, a *Activations, out kernels.T
 func LogProbs(q kernels.Queue, w *Weights, b *Batch, a *Activations, out, entropy kernels.Tensor, invT float32) {
 	v := a.at(b.T, b.R)
 	a.head.target, a.head.lse, a.head.entropy, a.head.invT = b.Targets(), v.lse, entropy, invT
-	kernels.LogProb(q, out, entropy, v.lse, v.hidden, w.Head, b.Targets(), invT)
+	kernels.LogProb(q, out, entropy, v.lse, v.hidden, w.Head, b.Targets(), invT, v.parts)
 }

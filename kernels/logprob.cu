@@ -1,0 +1,199 @@
+// logprob_tiles  for every row and tile of 128 tokens of the vocabulary: the largest u = (x·wᵀ)·invT, its softmax's partial sums, and the
+//                target's u
+// logprob        joins a row's tiles: log-probability of the target, log-sum-exp, entropy
+// logprob_dz     a chunk of the gradient of the logits, which are computed again
+//
+// The logits (R, V) are never written: a block has a tile of 128×128 of them in registers, as linear_128 does, and reduces
+// it there. A tile's row is in 4 warps, a quarter of 32 tokens each. The roof is the tensor cores': 2·R·V·D flops each.
+#include "gemm.cuh"
+#include "softmax.cuh"
+
+struct LogProbArgs {
+	float* logp;        // (R)
+	float* entropy;     // (R), or 0
+	float* lse;         // (R)
+	const bf16* x;      // (R, D)
+	const bf16* w;      // (V, D)
+	const int* target;  // (R), -1 is padding
+	float4* parts;      // (R, 1 + tiles): the target's u; top, sum, rest and mean of every tile
+	int R, V, D;
+	int rows;
+	int dtype;
+	float invT;
+};
+
+typedef Gemm<128, VOCAB_TILE, 64, 64, 32, 3, false, false> Logits;
+
+// The sum over 32 neighbouring columns, of which a lane has v[j] = columns 8j + 2·(lane%4) and the one beside it: 16
+// apart first, then 8, 4, 2, 1.
+DEVICE float sum_quarter(const float (&v)[4][2]) {
+	float even = (v[0][0] + v[2][0]) + (v[1][0] + v[3][0]), odd = (v[0][1] + v[2][1]) + (v[1][1] + v[3][1]);
+	even += shfl_xor(even, 2), odd += shfl_xor(odd, 2);
+	even += shfl_xor(even, 1), odd += shfl_xor(odd, 1);
+	return even + odd;
+}
+
+// Sums of a quarter, relative to the tile's maximum.
+struct Quarter {
+	float sum;   // of p
+	float rest;  // of p other than 1
+	float ones;  // how many p are 1
+	float mean;  // of p·(u - top)
+};
+
+DEVICE Quarter quarter(const float (&u)[4][2], float top, bool entropy) {
+	float p[4][2], rest[4][2], ones[4][2], mean[4][2];
+#pragma unroll
+	for (int j = 0; j < 4; j++)
+		for (int e = 0; e < 2; e++) {
+			float v = below(u[j][e], top);
+			p[j][e] = exp2_poly(v * LOG2E);
+			ones[j][e] = p[j][e] == 1, rest[j][e] = p[j][e] == 1 ? 0 : p[j][e], mean[j][e] = p[j][e] * v;
+		}
+	Quarter q = {sum_quarter(p), 0, 0, 0};
+	if (entropy) q.rest = sum_quarter(rest), q.ones = sum_quarter(ones), q.mean = sum_quarter(mean);
+	return q;
+}
+
+KERNEL(logprob_tiles, LogProbArgs, a, Logits::THREADS, 2) {
+	SHARED(shared);
+	int row0, col0;
+	tile_of_block(a.R, a.V, 128, VOCAB_TILE, row0, col0);
+	Logits g;
+	g.zero();
+	g.add(shared, Matrix{a.x, a.R, a.D, a.D}, Matrix{a.w, a.V, a.D, a.D}, row0, col0, a.D);
+
+	float* tops = (float*)shared;                  // (128, 4)
+	Quarter* quarters = (Quarter*)(tops + 128 * 4);  // (128, 4)
+	int lane = threadIdx.x % 32, part = g.warp_col() / 32, tiles = blocks(a.V, VOCAB_TILE);
+	// u of row i of the lane's eight; columns beyond the vocabulary are as good as impossible.
+	auto us = [&](int i, float (&u)[4][2]) {
+#pragma unroll
+		for (int j = 0; j < 4; j++)
+			for (int e = 0; e < 2; e++) {
+				int col = col0 + g.warp_col() + 8 * j + lane % 4 * 2 + e;
+				u[j][e] = col < a.V ? g.c[i / 2][j][i % 2 * 2 + e] * a.invT : minus_infinity();
+			}
+	};
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		int row = g.warp_row() + i / 2 * 16 + i % 2 * 8 + lane / 4;
+		float u[4][2], top = minus_infinity();
+		us(i, u);
+		int own = row0 + row < a.R ? a.target[row0 + row] - col0 - g.warp_col() : -1;
+#pragma unroll
+		for (int j = 0; j < 4; j++)
+			for (int e = 0; e < 2; e++) {
+				top = larger(top, u[j][e]);
+				if (own == 8 * j + lane % 4 * 2 + e) a.parts[(i64)(row0 + row) * (1 + tiles)].x = u[j][e];
+			}
+		top = larger(top, shfl_xor(top, 2));
+		top = larger(top, shfl_xor(top, 1));
+		if (lane % 4 == 0) tops[row * 4 + part] = top;
+	}
+	sync_block();  // tops
+#pragma unroll
+	for (int i = 0; i < 8; i++) {
+		int row = g.warp_row() + i / 2 * 16 + i % 2 * 8 + lane / 4;
+		float u[4][2], top = tops[row * 4];
+		for (int p = 1; p < 4; p++) top = larger(top, tops[row * 4 + p]);
+		us(i, u);
+		Quarter q = quarter(u, top, a.entropy != 0);
+		if (lane % 4 == 0) quarters[row * 4 + part] = q;
+	}
+	sync_block();  // quarters
+	int row = threadIdx.x;
+	if (row >= 128 || row0 + row >= a.R || a.target[row0 + row] < 0) return;
+	float top = tops[row * 4];
+	Quarter q = quarters[row * 4];
+	for (int p = 1; p < 4; p++) {
+		Quarter next = quarters[row * 4 + p];
+		top = larger(top, tops[row * 4 + p]);
+		q.sum += next.sum, q.rest += next.rest, q.ones += next.ones, q.mean += next.mean;
+	}
+	a.parts[(i64)(row0 + row) * (1 + tiles) + 1 + col0 / VOCAB_TILE] = make_float4(top, q.sum, q.rest + (q.ones - 1), q.mean);
+}
+
+// The sum over a warp's lanes, in every lane.
+DEVICE double sum_warp(double x) {
+	for (int d = 16; d > 0; d /= 2) {
+		u64 bits = double_bits(x);
+		x += bits_double((u64)shfl_xor((u32)(bits >> 32), d) << 32 | shfl_xor((u32)bits, d));
+	}
+	return x;
+}
+
+// A warp has a row: lane l takes tiles l, l+32 and so on, ascending, and the lanes are added as a tree.
+KERNEL(logprob, LogProbArgs, a, 128, 8) {
+	int row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
+	if (row >= a.R) return;
+	if (a.target[row] < 0) {
+		if (lane == 0) a.logp[row] = 0, a.lse[row] = 0;
+		if (lane == 0 && a.entropy) a.entropy[row] = 0;
+		return;
+	}
+	int tiles = blocks(a.V, VOCAB_TILE);
+	const float4* parts = a.parts + (i64)row * (1 + tiles) + 1;
+	float top = minus_infinity(), sum = 0;
+	for (int t = lane; t < tiles; t += 32) top = larger(top, parts[t].x);
+	for (int d = 16; d > 0; d /= 2) top = larger(top, shfl_xor(top, d));
+	double rest = 0, mean = 0;
+	for (int t = lane; t < tiles; t += 32) {
+		float4 p = parts[t];
+		if (p.y == 0) continue;
+		float weight = tile_weight(p.x, top);
+		sum += p.y * weight;
+		// The largest term of a tile is worth its weight; one of all is not part of the rest.
+		rest += (double)weight * p.z + weight;
+		mean += (double)weight * ((double)p.w + (double)p.y * (p.x - top));
+	}
+	sum = sum_warp(sum), rest = sum_warp(rest) - 1, mean = sum_warp(mean);
+	if (top == minus_infinity()) sum = bits_float(0x7fc00000u);
+	if (lane != 0) return;
+	a.logp[row] = (parts[-1].x - top) - ln_once(sum);
+	a.lse[row] = top + ln_once(sum);
+	if (a.entropy) a.entropy[row] = sum != sum ? sum : (float)(ln1p64(rest) - mean / (1 + rest));
+}
+
+struct LogProbDZArgs {
+	bf16* dz;               // (R, C)
+	const float* dlogp;     // (R)
+	const float* dentropy;  // (R), or 0
+	const float* lse;       // (R)
+	const float* entropy;   // (R), or 0
+	const bf16* x;          // (R, D)
+	const bf16* w;          // (C, D)
+	const int* target;      // (R)
+	int R, C, D;
+	int ld;  // between rows of dz
+	int at;  // the chunk's first token
+	int rows, cols;
+	int dtype;
+	float invT;
+	int _;
+};
+
+KERNEL(logprob_dz, LogProbDZArgs, a, Logits::THREADS, 2) {
+	SHARED(shared);
+	int row0, col0;
+	tile_of_block(a.R, a.C, 128, VOCAB_TILE, row0, col0);
+	Logits g;
+	g.zero();
+	g.add(shared, Matrix{a.x, a.R, a.D, a.D}, Matrix{a.w, a.C, a.D, a.D}, row0, col0, a.D);
+	g.pairs([&](int r, int c, float c0, float c1) {
+		r += row0, c += col0;
+		if (r >= a.R || c >= a.C) return;
+		int own = a.target[r] - a.at - c;
+		float dlogp = a.dlogp[r] * a.invT, dentropy = a.dentropy ? a.dentropy[r] * a.invT : 0;
+		float z[2] = {c0, c1};
+		if (a.target[r] < 0 || (dlogp == 0 && dentropy == 0))
+			z[0] = z[1] = 0;
+		else
+			for (int e = 0; e < 2; e++) {
+				float v = below(z[e] * a.invT, a.lse[r]), p = exp2_poly(v * LOG2E);
+				float d = own == e ? dlogp * (1 - p) : -(dlogp * p);
+				z[e] = dentropy == 0 ? d : d - dentropy * p * (v + a.entropy[r]);
+			}
+		put_pair(a.dz + (i64)r * a.ld + c, z[0], z[1], c + 1 < a.C);
+	});
+}
