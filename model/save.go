@@ -1,10 +1,12 @@
 package model
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,9 +45,9 @@ func (w *Weights) Save(win *kernels.Transfer, dir string, card Card) error {
 	})
 }
 
-// SaveFloats writes the same directory from weights that are given as float32, little-endian, in the layout of an arena:
-// the masters of a run. They are rounded to c.DType.
-func SaveFloats(dir string, c Config, card Card, arena []byte) error {
+// SaveMasters writes the same directory from the masters of a run: float32, little-endian, in the layout of an arena. They
+// become weights of c.DType, float32 or bfloat16, as in training.
+func SaveMasters(dir string, c Config, card Card, arena []byte) error {
 	if want := 4 * ArenaLen(Params(c)); len(arena) != want {
 		return fmt.Errorf("save %s: the weights take %d bytes, want %d", dir, len(arena), want)
 	}
@@ -55,7 +57,11 @@ func SaveFloats(dir string, c Config, card Card, arena []byte) error {
 		for at := 0; at < p.Len(); {
 			n := min(p.Len()-at, len(piece)/4)
 			src, dst := arena[4*(p.Off+at):4*(p.Off+at+n)], piece[:n*d.Bits()/8]
-			safetensors.Convert(dst, d, src, safetensors.F32)
+			if d == safetensors.BF16 {
+				roundMasters(dst, src)
+			} else {
+				safetensors.Convert(dst, d, src, safetensors.F32)
+			}
 			if i := safetensors.NonFinite(dst, d); i >= 0 {
 				return nonFinite(src[4*i:4*i+4], safetensors.F32, d, at+i)
 			}
@@ -66,6 +72,13 @@ func SaveFloats(dir string, c Config, card Card, arena []byte) error {
 		}
 		return nil
 	})
+}
+
+func roundMasters(dst, src []byte) {
+	for i := range len(dst) / 2 {
+		w, _ := kernels.SplitMaster(math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])))
+		binary.LittleEndian.PutUint16(dst[2*i:], w)
+	}
 }
 
 // SaveText writes what a saved directory has beside its weights and README: config.json, generation_config.json, and the

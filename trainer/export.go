@@ -23,8 +23,8 @@ func Export(dir *run.Dir, step int, c model.Config, to string, card model.Card) 
 	defer f.Close()
 	return safetensors.Guard(func() error {
 		for _, t := range f.Tensors {
-			if t.Name == "master" && t.DType == safetensors.F32 {
-				return model.SaveFloats(to, c, card, t.Data)
+			if t.Name == masterTensor && t.DType == safetensors.F32 {
+				return model.SaveMasters(to, c, card, t.Data)
 			}
 		}
 		return fmt.Errorf("export: %s has no masters", path)
