@@ -51,7 +51,7 @@ func tinyWeights(dev kernels.Device, d kernels.DType) (*model.Weights, error) {
 func TestSamplerLogProbsEqualTrainers(t *testing.T) {
 	for _, d := range []kernels.DType{kernels.F32, kernels.BF16} {
 		dev, w := tiny(t, d)
-		e, err := engine.New(dev, w, engine.Config{Pages: 40, Seqs: 8, Rows: 40, Context: 400})
+		e, err := engine.New(dev, w, engine.Config{Pages: 40, Seqs: 8, Rows: 40, Context: 400, Edits: 95, Allowed: 95})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,14 @@ func TestSamplerLogProbsEqualTrainers(t *testing.T) {
 				prompt[j] = int32(r.IntN(95))
 			}
 			for g := range 3 {
-				s, err := e.Open(engine.Request{Tokens: prompt, Seed: uint64(i*10 + g), Params: engine.Params{MaxTokens: 1 + r.IntN(100), Temperature: 0.7}})
+				p := engine.Params{MaxTokens: 1 + r.IntN(100), Temperature: 0.7}
+				switch g { // what changes the draw does not change what is reported of it
+				case 1:
+					p.Repetition, p.Presence, p.Frequency, p.Bias = 1.3, 0.5, 0.2, map[int32]float32{3: 2}
+				case 2:
+					p.Allowed, p.TopP, p.MinP = prompt, 0.9, 0.05
+				}
+				s, err := e.Open(engine.Request{Tokens: prompt, Seed: uint64(i*10 + g), Params: p})
 				if err != nil {
 					t.Fatal(err)
 				}

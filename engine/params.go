@@ -115,8 +115,8 @@ func (e *Engine) checkLists(p *Params, before, maxTokens int) error {
 	switch edits = min(edits, V); {
 	case edits > e.cfg.Edits:
 		return fmt.Errorf("bias and penalties may change the logits of %d tokens, the engine has room for %d (Config.Edits)", edits, e.cfg.Edits)
-	case len(p.Allowed) > e.cfg.Allowed:
-		return fmt.Errorf("%d tokens are allowed, the engine has room for a list of %d (Config.Allowed)", len(p.Allowed), e.cfg.Allowed)
+	case len(p.Allowed) > e.cfg.Allowed && len(p.allowed()) > e.cfg.Allowed: // some may be there twice
+		return fmt.Errorf("%d tokens are allowed, the engine has room for a list of %d (Config.Allowed)", len(p.allowed()), e.cfg.Allowed)
 	case p.Top > e.cfg.Top:
 		return fmt.Errorf("top log-probs is %d, the engine has room for %d (Config.Top)", p.Top, e.cfg.Top)
 	}

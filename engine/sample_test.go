@@ -290,13 +290,22 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 		{"top-p", []int32{1}, with(func(p *engine.Params) { p.TopP = 1.5 }), "top-p"},
 		{"min-p", []int32{1}, with(func(p *engine.Params) { p.MinP = nan }), "min-p"},
 		{"top-k", []int32{1}, with(func(p *engine.Params) { p.TopK = -2 }), "top-k"},
+		{"repetition", []int32{1}, with(func(p *engine.Params) { p.Repetition = -1 }), "repetition penalty is -1, want 0.01 to 100"},
+		{"repetition NaN", []int32{1}, with(func(p *engine.Params) { p.Repetition = nan }), "repetition penalty"},
+		{"frequency", []int32{1}, with(func(p *engine.Params) { p.Frequency = nan }), "frequency penalty"},
+		{"presence", []int32{1}, with(func(p *engine.Params) { p.Presence = 101 }), "presence penalty is 101, want -100 to 100"},
+		{"bias", []int32{1}, with(func(p *engine.Params) { p.Bias = map[int32]float32{3: nan} }), "bias of token 3 is NaN"},
+		{"bias +Inf", []int32{1}, with(func(p *engine.Params) { p.Bias = map[int32]float32{3: float32(math.Inf(1))} }), "bias of token 3 is +Inf"},
+		{"nothing allowed", []int32{1}, with(func(p *engine.Params) { p.Allowed = []int32{} }), "allowed tokens is empty"},
+		{"top", []int32{1}, with(func(p *engine.Params) { p.Top = -1 }), "top log-probs is -1"},
+		{"no room for penalties", []int32{1}, with(func(p *engine.Params) { p.Presence = 1 }), "the engine has room for 0 (Config.Edits)"},
 	} {
 		if _, err := e.Open(engine.Request{Tokens: tt.tokens, Params: tt.params}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
 	dev, w := tiny(t, kernels.F32)
-	for _, cfg := range []engine.Config{{}, {Pages: 1, Seqs: 1, Rows: 1, Context: 100}, {Pages: 9, Seqs: 4, Rows: 3, Context: 100}, {Pages: 100, Seqs: 1, Rows: 8, Context: 1000}} {
+	for _, cfg := range []engine.Config{{}, {Pages: 1, Seqs: 1, Rows: 1, Context: 100}, {Pages: 9, Seqs: 4, Rows: 3, Context: 100}, {Pages: 100, Seqs: 1, Rows: 8, Context: 1000}, {Pages: 9, Seqs: 4, Rows: 8, Context: 100, Top: -1}} {
 		if e, err := engine.New(dev, w, cfg); err == nil {
 			e.Close()
 			t.Errorf("config %+v was accepted", cfg)

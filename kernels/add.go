@@ -23,13 +23,17 @@ type addArgs struct {
 	N   int64
 }
 
-var addOp = Op{Name: "add", Size: unsafe.Sizeof(addArgs{}), CPU: addGo}
+var addOp = Op{Name: "add", Size: unsafe.Sizeof(addArgs{}), CPU: addGo, CUDA: addGrid}
 
 func addGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*addArgs)(args)
 	at := lo * addTile
 	n := min(hi*addTile, int(a.N)) - at
 	accumulate(m.F32(a.Dst+Ptr(4*at), n), m.F32(a.Src+Ptr(4*at), n))
+}
+
+func addGrid(gpu GPU, args unsafe.Pointer) Grid {
+	return stridedGrid(gpu, blocks(int((*addArgs)(args).N), 16*gpuThreads))
 }
 
 // accumulate is dst += src.

@@ -88,7 +88,7 @@ type appendArgs struct {
 	T, H     int32
 }
 
-var appendOp = Op{Name: "append", Size: unsafe.Sizeof(appendArgs{}), CPU: appendGo}
+var appendOp = Op{Name: "append", Size: unsafe.Sizeof(appendArgs{}), CPU: appendGo, CUDA: appendGrid}
 
 func appendGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*appendArgs)(args)
@@ -106,4 +106,14 @@ func appendGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			a.pages.plane(m, s, page, 1, k).from(slot * E).copy(value)
 		}
 	}
+}
+
+func appendGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*appendArgs)(args)
+	bytes := int(a.pages.E) * DType(a.pages.dtype).Size()
+	name, piece := wide("append", int64(bytes), a.qk, a.qkv, a.pages.kv), 16
+	if name != "append" {
+		piece = 2
+	}
+	return Grid{Kernel: name, X: blocks(int(a.T)*int(a.pages.K)*(bytes/piece), gpuThreads), Y: 1, Threads: gpuThreads}
 }

@@ -52,7 +52,7 @@ DEVICE Chunk chunk_at(const RowsArgs& r, int t, int k, int G) {
 	int most = min(rows - pos % rows, r.T - t), lane = threadIdx.x % 32;
 	u32 other0 = vote_ballot(lane >= most || r.seq[t + lane] != s);
 	u32 other1 = vote_ballot(lane + 32 >= most || r.seq[t + lane + 32] != s);
-	c.count = other0 ? first_bit(other0) : other1 ? 32 + first_bit(other1) : 64;
+	c.count = other0 ? lowest_bit(other0) : other1 ? 32 + lowest_bit(other1) : 64;
 	return c;
 }
 

@@ -48,8 +48,8 @@ type embeddingArgs struct {
 }
 
 var (
-	embeddingOp         = Op{Name: "embedding", Size: unsafe.Sizeof(embeddingArgs{}), CPU: embeddingGo}
-	embeddingBackwardOp = Op{Name: "embedding_backward", Size: unsafe.Sizeof(embeddingArgs{}), CPU: embeddingBackwardGo}
+	embeddingOp         = Op{Name: "embedding", Size: unsafe.Sizeof(embeddingArgs{}), CPU: embeddingGo, CUDA: embeddingGrid}
+	embeddingBackwardOp = Op{Name: "embedding_backward", Size: unsafe.Sizeof(embeddingArgs{}), CPU: embeddingBackwardGo, CUDA: embeddingBackwardGrid}
 )
 
 func embeddingGo(m *Memory, args unsafe.Pointer, lo, hi int) {
@@ -75,5 +75,21 @@ func embeddingBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		at := m.Keep()
 		accumulate(m.F32(a.W+Ptr(4*(v*D+d)), n), m.Load(a.Out, DType(a.DType), t*D+d, n))
 		m.Reset(at)
+	}
+}
+
+func embeddingGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*embeddingArgs)(args)
+	return copyGrid("embedding", int(a.T), int(a.D)*DType(a.DType).Size(), a.Out, a.W)
+}
+
+func embeddingBackwardGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*embeddingArgs)(args)
+	if DType(a.DType) != BF16 {
+		return Grid{}
+	}
+	return Grid{
+		Kernel: wide("embedding_backward", 2*int64(a.D), a.Out, a.W),
+		X:      int(a.T), Y: blocks(int(a.D), 8*gpuThreads), Threads: gpuThreads, Shared: 4 * 2 * 32,
 	}
 }

@@ -53,8 +53,8 @@ type gatherArgs struct {
 }
 
 var (
-	gatherOp         = Op{Name: "gather", Size: unsafe.Sizeof(gatherArgs{}), CPU: gatherGo}
-	gatherBackwardOp = Op{Name: "gather_backward", Size: unsafe.Sizeof(gatherArgs{}), CPU: gatherBackwardGo}
+	gatherOp         = Op{Name: "gather", Size: unsafe.Sizeof(gatherArgs{}), CPU: gatherGo, CUDA: gatherGrid}
+	gatherBackwardOp = Op{Name: "gather_backward", Size: unsafe.Sizeof(gatherArgs{}), CPU: gatherBackwardGo, CUDA: gatherBackwardGrid}
 )
 
 func gatherGo(m *Memory, args unsafe.Pointer, lo, hi int) {
@@ -75,6 +75,15 @@ func gatherBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 			copyRow(m, a.Out, t, a.X, i, size)
 		}
 	}
+}
+
+func gatherGrid(_ GPU, args unsafe.Pointer) Grid { return gatherRows("gather", args) }
+
+func gatherBackwardGrid(_ GPU, args unsafe.Pointer) Grid { return gatherRows("gather_backward", args) }
+
+func gatherRows(name string, args unsafe.Pointer) Grid {
+	a := (*gatherArgs)(args)
+	return copyGrid(name, int(a.R), int(a.D)*DType(a.DType).Size(), a.Out, a.X)
 }
 
 // indexAt is index[i], which must be -1 or below n.

@@ -33,8 +33,8 @@ type gradNormArgs struct {
 }
 
 var (
-	gradNormLeavesOp = Op{Name: "gradnorm_leaves", Size: unsafe.Sizeof(gradNormArgs{}), CPU: gradNormLeavesGo}
-	gradNormOp       = Op{Name: "gradnorm", Size: unsafe.Sizeof(gradNormArgs{}), CPU: gradNormGo}
+	gradNormLeavesOp = Op{Name: "gradnorm_leaves", Size: unsafe.Sizeof(gradNormArgs{}), CPU: gradNormLeavesGo, CUDA: gradNormLeavesGrid}
+	gradNormOp       = Op{Name: "gradnorm", Size: unsafe.Sizeof(gradNormArgs{}), CPU: gradNormGo, CUDA: gradNormGrid}
 )
 
 func gradNormLeavesGo(m *Memory, args unsafe.Pointer, lo, hi int) {
@@ -72,3 +72,9 @@ func gradNormGo(m *Memory, args unsafe.Pointer, _, _ int) {
 	}
 	m.F32(a.Norm, 1)[0] = float32(math.Sqrt(sum))
 }
+
+func gradNormLeavesGrid(_ GPU, args unsafe.Pointer) Grid {
+	return Grid{X: blocks(int((*gradNormArgs)(args).N), NormLeaf), Y: 1, Threads: 128, Shared: 8 * 32}
+}
+
+func gradNormGrid(GPU, unsafe.Pointer) Grid { return Grid{X: 1, Y: 1, Threads: 1024, Shared: 8 * 32} }

@@ -63,8 +63,8 @@ DEVICE u64 double_bits(double x) {
 #endif
 }
 
-// The place of the lowest bit that is set; x is not 0.
-DEVICE int first_bit(u32 x) {
+// The place of the lowest bit of x, which is not 0.
+DEVICE int lowest_bit(u32 x) {
 #ifdef __CUDACC__
 	return __ffs(x) - 1;
 #else
@@ -95,20 +95,20 @@ DEVICE float larger(float top, float x) { return x > top ? x : top; }
 const float LOG2E = 1.4426950408889634f;
 
 // 2^x to 1 ulp, with the bits of exp2.go: nearest integer, a polynomial of degree 6 by fused steps, exponent. 0 below
-// -126, +Inf from 128 on, 1 at 0; NaN stays NaN.
+// -126, +Inf from 128 on, 1 at 0; NaN stays NaN. Adding 1.5·2^23 rounds to the nearest integer, ties to even, and leaves it
+// in the lowest bits: two additions in place of two conversions, which run at half the rate.
 DEVICE float exp2_poly(float x) {
-	if (x < -126) return 0;
-	if (x > 128) x = 128;
-	float n = rintf(x);
-	float f = x - n;
+	float c = x > 128 ? 128 : x;
+	float shifted = c + 0x1.8p23f;
+	float f = c - (shifted - 0x1.8p23f);
 	float p = fma32(0x1.41fbbcp-13f, f, 0x1.5f3e54p-10f);
 	p = fma32(p, f, 0x1.3b2d4cp-7f);
 	p = fma32(p, f, 0x1.c6aee8p-5f);
 	p = fma32(p, f, 0x1.ebfbdcp-3f);
 	p = fma32(p, f, 0x1.62e43p-1f);
 	p = fma32(p, f, 1);
-	if (p != p) return p;
-	return bits_float(float_bits(p) + ((u32)(int)n << 23));
+	float y = p != p ? p : bits_float(float_bits(p) + (float_bits(shifted) << 23));
+	return x < -126 ? 0 : y;  // last, so that there is no branch
 }
 
 // 2·atanh(s) for |s| < 0.172, to about 1e-16: s + s³/3 + s⁵/5 + ...

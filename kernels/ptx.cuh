@@ -116,6 +116,20 @@ DEVICE void bar_arrive(int id, int threads) {
 #endif
 }
 
+// ---- Global memory
+
+// One store of 16 bytes, at a multiple of 16. Given a struct to store, the compiler may make it four.
+DEVICE void st_global_v4(void* p, u32 a, u32 b, u32 c, u32 d) {
+#ifdef __CUDACC__
+	asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+#else
+	struct alignas(16) Words {
+		u32 v[4];
+	};
+	*(Words*)p = Words{{a, b, c, d}};
+#endif
+}
+
 // ---- Copies from global to shared memory that go on while the thread does (cp.async)
 
 // 16 bytes to `dst`, of which the first `bytes` (0 to 16) come from `src` and the others are zeros. Both addresses are

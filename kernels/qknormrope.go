@@ -33,18 +33,21 @@ func QKNormRope(q Queue, out, rstd, qkv, wq, wk, pos, cos, sin Tensor, eps float
 //
 //	dqkv      (T, H+2K, E)     on entry of the turned queries and keys, on exit of the raw ones; values stay
 //	dwq, dwk  (E) F32          += in leaves of 16 rows
+//	leaves    (⌈T/16⌉, 2, E) F32 = scratch
 //	rstd      (T, H+K) F32     of the forward
 //	qkv, wq, wk, pos, cos, sin as in the forward
-func QKNormRopeBackward(q Queue, dqkv, dwq, dwk, rstd, qkv, wq, wk, pos, cos, sin Tensor) {
+func QKNormRopeBackward(q Queue, dqkv, dwq, dwk, leaves, rstd, qkv, wq, wk, pos, cos, sin Tensor) {
 	b := dims{op: "QKNormRopeBackward"}
 	b.want(rstd, "rstd", "T H+K", F32)
 	a := qkNormRopeShapes(&b, rstd.Shape[1], qkv, wq, wk, pos, cos, sin)
 	b.want(dqkv, "dqkv", "T H+2K E", qkv.DType)
 	b.want(dwq, "dwq", "E", F32)
 	b.want(dwk, "dwk", "E", F32)
-	a.Out, a.Rstd, a.DWQ, a.DWK = dqkv.Ptr, rstd.Ptr, dwq.Ptr, dwk.Ptr
-	launch(q, &qkNormRopeDWOp, 2*blocks(int(a.E)/2, pairTile), a) // first, since the gradients are overwritten
-	launch(q, &qkNormRopeBackwardOp, blocks(int(a.T), rowBlock), a)
+	b.at["T/16"] = blocks(int(a.T), LeafRows)
+	b.want(leaves, "leaves", "T/16 2 E", F32)
+	a.Out, a.Rstd, a.DWQ, a.DWK, a.Leaves = dqkv.Ptr, rstd.Ptr, dwq.Ptr, dwk.Ptr, leaves.Ptr
+	launch(q, &qkNormRopeBackwardOp, blocks(int(a.T), LeafRows), a)
+	launch(q, &qkNormRopeDWOp, 2, a)
 }
 
 // qkNormRopeShapes checks what both directions read; heads is H+K.
@@ -67,30 +70,31 @@ func qkNormRopeShapes(b *dims, heads int, qkv, wq, wk, pos, cos, sin Tensor) qkN
 }
 
 type qkNormRopeArgs struct {
-	Out   Ptr // (T, H+K, E); backward dqkv (T, H+2K, E)
-	Rstd  Ptr // (T, H+K) or 0
-	DWQ   Ptr // (E), backward
-	DWK   Ptr // (E), backward
-	QKV   Ptr // (T, H+2K, E)
-	WQ    Ptr // (E)
-	WK    Ptr // (E)
-	Pos   Ptr // (T)
-	Cos   Ptr // (N, E/2)
-	Sin   Ptr // (N, E/2)
-	T     int32
-	H     int32
-	K     int32
-	E     int32
-	N     int32
-	DType int32
-	Eps   float32
-	_     int32
+	Out    Ptr // (T, H+K, E); backward dqkv (T, H+2K, E)
+	Rstd   Ptr // (T, H+K) or 0
+	DWQ    Ptr // (E), backward
+	DWK    Ptr // (E), backward
+	Leaves Ptr // (⌈T/16⌉, 2, E), backward
+	QKV    Ptr // (T, H+2K, E)
+	WQ     Ptr // (E)
+	WK     Ptr // (E)
+	Pos    Ptr // (T)
+	Cos    Ptr // (N, E/2)
+	Sin    Ptr // (N, E/2)
+	T      int32
+	H      int32
+	K      int32
+	E      int32
+	N      int32
+	DType  int32
+	Eps    float32
+	_      int32
 }
 
 var (
-	qkNormRopeOp         = Op{Name: "qknormrope", Size: unsafe.Sizeof(qkNormRopeArgs{}), CPU: qkNormRopeGo}
-	qkNormRopeBackwardOp = Op{Name: "qknormrope_backward", Size: unsafe.Sizeof(qkNormRopeArgs{}), CPU: qkNormRopeBackwardGo}
-	qkNormRopeDWOp       = Op{Name: "qknormrope_dw", Size: unsafe.Sizeof(qkNormRopeArgs{}), CPU: qkNormRopeDWGo}
+	qkNormRopeOp         = Op{Name: "qknormrope", Size: unsafe.Sizeof(qkNormRopeArgs{}), CPU: qkNormRopeGo, CUDA: qkNormRopeGrid}
+	qkNormRopeBackwardOp = Op{Name: "qknormrope_backward", Size: unsafe.Sizeof(qkNormRopeArgs{}), CPU: qkNormRopeBackwardGo, CUDA: qkNormRopeBackwardGrid}
+	qkNormRopeDWOp       = Op{Name: "qknormrope_dw", Size: unsafe.Sizeof(qkNormRopeArgs{}), CPU: qkNormRopeDWGo, CUDA: qkNormRopeDWGrid}
 )
 
 func qkNormRopeGo(m *Memory, args unsafe.Pointer, lo, hi int) {
@@ -174,6 +178,8 @@ func turnBack(g, dy, w []float32, cos, sin []float32) {
 	}
 }
 
+// An item is 16 rows, whose terms of dwq and dwk it adds up from zero, heads ascending in each row, as rmsnorm_backward
+// does.
 func qkNormRopeBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*qkNormRopeArgs)(args)
 	T, H, E, dt := int(a.T), int(a.H), int(a.E), DType(a.DType)
@@ -182,81 +188,90 @@ func qkNormRopeBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	pos := m.I32(a.Pos, T)
 	s := newHeadSums(m, M, E)
 	g, dx := m.ScratchF32(M*E), m.ScratchF32(M*E)
-	for t := lo * rowBlock; t < min(hi*rowBlock, T); t++ {
-		at := m.Keep()
-		clear(dx)
-		if p := indexAt(pos, t, int(a.N), "position"); p >= 0 {
-			cos, sin := m.F32(a.Cos+Ptr(4*p*E/2), E/2), m.F32(a.Sin+Ptr(4*p*E/2), E/2)
-			x, dy := m.Load(a.QKV, dt, t*N*E, M*E), m.Load(a.Out, dt, t*N*E, M*E)
-			for h := range M {
-				turnBack(g[h*E:], dy[h*E:], w[side(h, H)], cos, sin)
+	for i := lo; i < hi; i++ {
+		leaf := m.F32(a.Leaves+Ptr(4*i*2*E), 2*E)
+		clear(leaf)
+		for t := i * LeafRows; t < min((i+1)*LeafRows, T); t++ {
+			at := m.Keep()
+			clear(dx)
+			if p := indexAt(pos, t, int(a.N), "position"); p >= 0 {
+				cos, sin := m.F32(a.Cos+Ptr(4*p*E/2), E/2), m.F32(a.Sin+Ptr(4*p*E/2), E/2)
+				x, dy := m.Load(a.QKV, dt, t*N*E, M*E), m.Load(a.Out, dt, t*N*E, M*E)
+				rstd := m.F32(a.Rstd+Ptr(4*t*M), M)
+				for h := range M {
+					turnBack(g[h*E:], dy[h*E:], w[side(h, H)], cos, sin)
+					addTurnedBack(leaf[side(h, H)*E:], x[h*E:], dy[h*E:], cos, sin, rstd[h])
+				}
+				for h, sum := range s.of(g, x) {
+					addNormGradient(dx[h*E:][:E], g[h*E:], x[h*E:], rstd[h], sum)
+				}
 			}
-			rstd := m.F32(a.Rstd+Ptr(4*t*M), M)
-			for h, sum := range s.of(g, x) {
-				addNormGradient(dx[h*E:][:E], g[h*E:], x[h*E:], rstd[h], sum)
-			}
+			m.Store(a.Out, dt, t*N*E, dx)
+			m.Reset(at)
 		}
-		m.Store(a.Out, dt, t*N*E, dx)
-		m.Reset(at)
 	}
 }
 
-// pairTile is how many pairs of columns an item of qknormrope_dw covers.
-const pairTile = 16
-
-// Items are the pair tiles of dwq, then those of dwk. A leaf is the sum over 16 rows from zero, heads ascending in each
-// row, as in rmsnorm_dw.
-func qkNormRopeDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
-	a := (*qkNormRopeArgs)(args)
-	H, M, E := int(a.H), int(a.H+a.K), int(a.E)
-	tiles := blocks(E/2, pairTile)
-	for item := lo; item < hi; item++ {
-		dw, h0, h1 := a.DWQ, 0, H
-		if item >= tiles {
-			dw, h0, h1 = a.DWK, H, M
-		}
-		at := m.Keep()
-		i := item % tiles * pairTile
-		n := min(pairTile, E/2-i)
-		leaf := m.ScratchF32(2 * n)
-		for t0 := 0; t0 < int(a.T); t0 += rowBlock {
-			clear(leaf)
-			for t := t0; t < min(t0+rowBlock, int(a.T)); t++ {
-				qkNormRopeDWRow(m, a, leaf, t, h0, h1, i)
-			}
-			accumulate(m.F32(dw+Ptr(4*i), n), leaf[:n])
-			accumulate(m.F32(dw+Ptr(4*(i+E/2)), n), leaf[n:])
-		}
-		m.Reset(at)
-	}
-}
-
-// qkNormRopeDWRow adds what heads h0 to h1 of row t give to the pairs from i on.
-func qkNormRopeDWRow(m *Memory, a *qkNormRopeArgs, leaf []float32, t, h0, h1, i int) {
-	p := indexAt(m.I32(a.Pos, int(a.T)), t, int(a.N), "position")
-	if p < 0 {
-		return
-	}
-	n, M, N, E, dt := len(leaf)/2, int(a.H+a.K), int(a.H+2*a.K), int(a.E), DType(a.DType)
-	cos, sin := m.F32(a.Cos+Ptr(4*(p*E/2+i)), n), m.F32(a.Sin+Ptr(4*(p*E/2+i)), n)
-	rstd := m.F32(a.Rstd+Ptr(4*t*M), M)
-	at := m.Keep()
-	x, dy := m.Load(a.QKV, dt, (t*N+h0)*E, (h1-h0)*E), m.Load(a.Out, dt, (t*N+h0)*E, (h1-h0)*E)
-	for h := h0; h < h1; h++ {
-		k := (h-h0)*E + i
-		addTurnedBack(leaf, x[k:], dy[k:], E/2, cos, sin, rstd[h])
-	}
-	m.Reset(at)
-}
-
-// addTurnedBack adds x·r times the gradient dy, turned back, for the pairs that lie half apart. leaf is first halves,
-// then second ones.
-func addTurnedBack(leaf, x, dy []float32, half int, cos, sin []float32, r float32) {
+// addTurnedBack adds x·r times the gradient dy, turned back, to a leaf.
+func addTurnedBack(leaf, x, dy []float32, cos, sin []float32, r float32) {
 	n := len(cos)
-	x0, x1, y0, y1, l0, l1, sin := x[:n], x[half:][:n], dy[:n], dy[half:][:n], leaf[:n], leaf[n:][:n], sin[:n]
+	x0, x1, y0, y1, l0, l1, sin := x[:n], x[n:][:n], dy[:n], dy[n:][:n], leaf[:n], leaf[n:][:n], sin[:n]
 	for j, c := range cos {
 		a, b, s := y0[j], y1[j], sin[j]
 		l0[j] += float32(float32(x0[j]*r) * (float32(a*c) + float32(b*s)))
 		l1[j] += float32(float32(x1[j]*r) * (float32(b*c) - float32(a*s)))
 	}
+}
+
+// Items are dwq and dwk.
+func qkNormRopeDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
+	a := (*qkNormRopeArgs)(args)
+	E, N := int(a.E), blocks(int(a.T), LeafRows)
+	for i := lo; i < hi; i++ {
+		addLeaves(m, m.F32([]Ptr{a.DWQ, a.DWK}[i], E), m.F32(a.Leaves+Ptr(4*i*E), (2*N-i)*E), 2*E, N)
+	}
+}
+
+// ropeLanes is how many threads of a GPU share a head: a power of two, each with at most 16 elements.
+func ropeLanes(E int) int {
+	lanes := 1
+	for 16*lanes < E {
+		lanes *= 2
+	}
+	return lanes
+}
+
+func qkNormRopeGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*qkNormRopeArgs)(args)
+	name := ropeKernel("qknormrope", a)
+	if name == "" {
+		return Grid{}
+	}
+	heads := 2 * gpuThreads / ropeLanes(int(a.E)) // two for each group of threads
+	return Grid{Kernel: name, X: blocks(int(a.T*(a.H+a.K)), heads), Y: 1, Threads: gpuThreads}
+}
+
+func qkNormRopeBackwardGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*qkNormRopeArgs)(args)
+	name := ropeKernel("qknormrope_backward", a)
+	if name == "" {
+		return Grid{}
+	}
+	E := int(a.E)
+	return Grid{Kernel: name, X: blocks(int(a.T), LeafRows), Y: 1, Threads: gpuThreads, Shared: 4 * E * (gpuThreads / ropeLanes(E))}
+}
+
+// ropeKernel names the entry for a width of heads: those of real models have their own. "" is too wide for a warp.
+func ropeKernel(name string, a *qkNormRopeArgs) string {
+	if DType(a.DType) != BF16 || a.E > 512 {
+		return ""
+	}
+	if own := wide(name, 0, a.Out, a.QKV, a.WQ, a.WK, a.Cos, a.Sin); own == name && (a.E == 64 || a.E == 128) {
+		return fmt.Sprintf("%s_%d", name, a.E)
+	}
+	return name + "_narrow"
+}
+
+func qkNormRopeDWGrid(_ GPU, args unsafe.Pointer) Grid {
+	return Grid{X: blocks(2*int((*qkNormRopeArgs)(args).E), leafColumns), Y: 1, Threads: leafColumns}
 }

@@ -61,14 +61,14 @@ func eachRopeCase(t *testing.T, f func(t *testing.T, c *ropeCase)) {
 }
 
 // ropeTensors is the case on a device.
-type ropeTensors struct{ qkv, wq, wk, pos, cos, sin, rstd, dqkv, dwq, dwk kernels.Tensor }
+type ropeTensors struct{ qkv, wq, wk, pos, cos, sin, rstd, dqkv, dwq, dwk, leaves kernels.Tensor }
 
 func (c *ropeCase) put(d *kerneltest.Device) ropeTensors {
 	return ropeTensors{
 		qkv: d.Put(c.dt, c.qkv, c.T, c.H+2*c.K, c.E), wq: d.Put(c.dt, c.wq, c.E), wk: d.Put(c.dt, c.wk, c.E),
 		pos: d.PutI32(c.pos, c.T), cos: d.Put(kernels.F32, c.cos, c.N, c.E/2), sin: d.Put(kernels.F32, c.sin, c.N, c.E/2),
 		rstd: d.Put(kernels.F32, c.rstd, c.T, c.H+c.K), dqkv: d.Put(c.dt, c.dout, c.T, c.H+2*c.K, c.E),
-		dwq: d.Put(kernels.F32, c.dwq, c.E), dwk: d.Put(kernels.F32, c.dwk, c.E),
+		dwq: d.Put(kernels.F32, c.dwq, c.E), dwk: d.Put(kernels.F32, c.dwk, c.E), leaves: d.Tensor(kernels.F32, (c.T+15)/16, 2, c.E),
 	}
 }
 
@@ -99,10 +99,10 @@ func TestQKNormRopeBackward(t *testing.T) {
 	eachRopeCase(t, func(t *testing.T, c *ropeCase) {
 		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
 			x, y := c.put(d), c.put(d)
-			kernels.QKNormRopeBackward(d.Q, x.dqkv, x.dwq, x.dwk, x.rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin)
+			kernels.QKNormRopeBackward(d.Q, x.dqkv, x.dwq, x.dwk, x.leaves, x.rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin)
 			for i := 0; i < c.T; i += 16 { // as micro-batches
 				j := min(i+16, c.T)
-				kernels.QKNormRopeBackward(d.Q, y.dqkv.Rows(i, j), y.dwq, y.dwk, y.rstd.Rows(i, j), y.qkv.Rows(i, j), y.wq, y.wk, y.pos.Rows(i, j), y.cos, y.sin)
+				kernels.QKNormRopeBackward(d.Q, y.dqkv.Rows(i, j), y.dwq, y.dwk, y.leaves.Rows(0, 1), y.rstd.Rows(i, j), y.qkv.Rows(i, j), y.wq, y.wk, y.pos.Rows(i, j), y.cos, y.sin)
 			}
 			kerneltest.Same(t, "dqkv of 16 rows at a time", d.Get(y.dqkv), d.Get(x.dqkv))
 			kerneltest.Same(t, "dwq of 16 rows at a time", d.Get(y.dwq), d.Get(x.dwq))
@@ -130,7 +130,7 @@ func TestQKNormRopeGolden(t *testing.T) {
 	d := kerneltest.Devices(t)[0]
 	x, out := c.put(d), d.Tensor(kernels.F32, g.T, g.H+g.K, g.E)
 	kernels.QKNormRope(d.Q, out, x.rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin, g.Eps)
-	kernels.QKNormRopeBackward(d.Q, x.dqkv, x.dwq, x.dwk, x.rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin)
+	kernels.QKNormRopeBackward(d.Q, x.dqkv, x.dwq, x.dwk, x.leaves, x.rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin)
 	tol := kerneltest.Tol{Abs: 1e-6, Rel: 1e-6}
 	kerneltest.Near(t, "out", d.Get(out), g.Out, tol)
 	kerneltest.Near(t, "dqkv", d.Get(x.dqkv), g.DQKV, tol)
@@ -249,7 +249,7 @@ func BenchmarkQKNormRopeBackward(b *testing.B) {
 			d := kerneltest.CPU(b, kernels.CPUConfig{})
 			x := c.put(d)
 			for b.Loop() {
-				kernels.QKNormRopeBackward(d.Q, x.dqkv, x.dwq, x.dwk, x.rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin)
+				kernels.QKNormRopeBackward(d.Q, x.dqkv, x.dwq, x.dwk, x.leaves, x.rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin)
 			}
 			reportGBs(b, 3*2*c.T*(c.H+c.K)*c.E)
 		})

@@ -47,17 +47,20 @@ func rmsNorm(q Queue, b *dims, a rmsNormArgs, out, rstd, x, w Tensor, eps float3
 //
 //	dx = dres + g·r - x·r³·s/D        dw += Σ_t dout·(x·r), in leaves of 16 rows
 //
-//	dx    (T, D)       = may be dres or dout
-//	dw    (D) F32      +=
-//	dout  (T, D)       dx's dtype
-//	dres  (T, D)       what came along the residual, dx's dtype; the zero Tensor is none
-//	rstd  (T) F32      of the forward
-//	x     (T, D)       what was normalised, dx's dtype
-//	w     (D)          dx's dtype
-func RMSNormBackward(q Queue, dx, dw, dout, dres, rstd, x, w Tensor) {
+//	dx      (T, D)            = may be dres or dout
+//	dw      (D) F32           +=
+//	leaves  (⌈T/16⌉, D) F32   = scratch
+//	dout    (T, D)            dx's dtype
+//	dres    (T, D)            what came along the residual, dx's dtype; the zero Tensor is none
+//	rstd    (T) F32           of the forward
+//	x       (T, D)            what was normalised, dx's dtype
+//	w       (D)               dx's dtype
+func RMSNormBackward(q Queue, dx, dw, leaves, dout, dres, rstd, x, w Tensor) {
 	b := dims{op: "RMSNormBackward"}
 	b.want(dx, "dx", "T D", F32, BF16)
 	b.want(dw, "dw", "D", F32)
+	b.at["T/16"] = blocks(dx.Shape[0], LeafRows)
+	b.want(leaves, "leaves", "T/16 D", F32)
 	b.want(dout, "dout", "T D", dx.DType)
 	if dres.Ptr != 0 {
 		b.want(dres, "dres", "T D", dx.DType)
@@ -67,11 +70,11 @@ func RMSNormBackward(q Queue, dx, dw, dout, dres, rstd, x, w Tensor) {
 	b.want(w, "w", "D", dx.DType)
 	T, D := dx.Shape[0], dx.Shape[1]
 	a := rmsNormBackwardArgs{
-		DX: dx.Ptr, DW: dw.Ptr, DOut: dout.Ptr, DRes: dres.Ptr, Rstd: rstd.Ptr, X: x.Ptr, W: w.Ptr,
+		DX: dx.Ptr, DW: dw.Ptr, Leaves: leaves.Ptr, DOut: dout.Ptr, DRes: dres.Ptr, Rstd: rstd.Ptr, X: x.Ptr, W: w.Ptr,
 		T: int32(T), D: int32(D), DType: int32(dx.DType),
 	}
-	launch(q, &rmsNormDWOp, blocks(D, columnTile), a) // first, since dx may overwrite dout
-	launch(q, &rmsNormBackwardOp, blocks(T, rowBlock), a)
+	launch(q, &rmsNormBackwardOp, blocks(T, LeafRows), a)
+	launch(q, &rmsNormDWOp, blocks(D, columnTile), a)
 }
 
 type rmsNormArgs struct {
@@ -88,23 +91,24 @@ type rmsNormArgs struct {
 }
 
 type rmsNormBackwardArgs struct {
-	DX    Ptr // (T, D)
-	DW    Ptr // (D)
-	DOut  Ptr // (T, D)
-	DRes  Ptr // (T, D) or 0
-	Rstd  Ptr // (T)
-	X     Ptr // (T, D)
-	W     Ptr // (D)
-	T     int32
-	D     int32
-	DType int32
-	_     int32
+	DX     Ptr // (T, D)
+	DW     Ptr // (D)
+	Leaves Ptr // (⌈T/16⌉, D)
+	DOut   Ptr // (T, D)
+	DRes   Ptr // (T, D) or 0
+	Rstd   Ptr // (T)
+	X      Ptr // (T, D)
+	W      Ptr // (D)
+	T      int32
+	D      int32
+	DType  int32
+	_      int32
 }
 
 var (
-	rmsNormOp         = Op{Name: "rmsnorm", Size: unsafe.Sizeof(rmsNormArgs{}), CPU: rmsNormGo}
-	rmsNormBackwardOp = Op{Name: "rmsnorm_backward", Size: unsafe.Sizeof(rmsNormBackwardArgs{}), CPU: rmsNormBackwardGo}
-	rmsNormDWOp       = Op{Name: "rmsnorm_dw", Size: unsafe.Sizeof(rmsNormBackwardArgs{}), CPU: rmsNormDWGo}
+	rmsNormOp         = Op{Name: "rmsnorm", Size: unsafe.Sizeof(rmsNormArgs{}), CPU: rmsNormGo, CUDA: rmsNormGrid}
+	rmsNormBackwardOp = Op{Name: "rmsnorm_backward", Size: unsafe.Sizeof(rmsNormBackwardArgs{}), CPU: rmsNormBackwardGo, CUDA: rmsNormBackwardGrid}
+	rmsNormDWOp       = Op{Name: "rmsnorm_dw", Size: unsafe.Sizeof(rmsNormBackwardArgs{}), CPU: rmsNormDWGo, CUDA: rmsNormDWGrid}
 )
 
 func rmsNormGo(m *Memory, args unsafe.Pointer, lo, hi int) {
@@ -145,24 +149,33 @@ func dot(m *Memory, x, y []float32) float32 {
 	return s[0]
 }
 
+// An item is 16 rows, whose terms of dw it adds up from zero: what a step adds to dw then doesn't depend on how it is cut
+// into micro-batches, nor on who computes the leaf.
 func rmsNormBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*rmsNormBackwardArgs)(args)
 	T, D, dt := int(a.T), int(a.D), DType(a.DType)
 	w := m.Load(a.W, dt, 0, D)
 	rstd := m.F32(a.Rstd, T)
-	dx, g := m.ScratchF32(D), m.ScratchF32(D)
-	for t := lo * rowBlock; t < min(hi*rowBlock, T); t++ {
-		at := m.Keep()
-		if a.DRes != 0 {
-			copy(dx, m.Load(a.DRes, dt, t*D, D))
-		} else {
-			clear(dx)
+	dx, g, terms := m.ScratchF32(D), m.ScratchF32(D), m.ScratchF32(LeafRows*D)
+	for i := lo; i < hi; i++ {
+		t0, rows := i*LeafRows, min(LeafRows, T-i*LeafRows)
+		for t := t0; t < t0+rows; t++ {
+			at := m.Keep()
+			if a.DRes != 0 {
+				copy(dx, m.Load(a.DRes, dt, t*D, D))
+			} else {
+				clear(dx)
+			}
+			x, dout := m.Load(a.X, dt, t*D, D), m.Load(a.DOut, dt, t*D, D)
+			m.vec.scale(terms[(t-t0)*D:][:D], x, dout, rstd[t])
+			m.vec.scale(g, dout, w, 1)
+			addNormGradient(dx, g, x, rstd[t], dot(m, g, x))
+			m.Store(a.DX, dt, t*D, dx)
+			m.Reset(at)
 		}
-		x := m.Load(a.X, dt, t*D, D)
-		m.vec.scale(g, m.Load(a.DOut, dt, t*D, D), w, 1)
-		addNormGradient(dx, g, x, rstd[t], dot(m, g, x))
-		m.Store(a.DX, dt, t*D, dx)
-		m.Reset(at)
+		leaf := m.F32(a.Leaves+Ptr(4*i*D), D)
+		clear(leaf)
+		m.vec.chainF32(leaf, D, ones[:], len(ones), terms, D, 1, D, rows)
 	}
 }
 
@@ -175,29 +188,56 @@ func addNormGradient(dx, g, x []float32, r, sum float32) {
 	}
 }
 
-// ones are the factors of a chain that only adds.
-var ones = [rowBlock]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+// LeafRows is the number of rows whose terms a sum over tokens adds up from zero before it adds the sums.
+const LeafRows = rowBlock
 
-// Items are columns. A leaf is the sum of 16 rows from zero, so that what a step adds to dw doesn't depend on how it is
-// cut into micro-batches, nor on who computes the leaf.
+// ones are the factors of a chain that only adds.
+var ones = [LeafRows]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+
+// Items are columns.
 func rmsNormDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*rmsNormBackwardArgs)(args)
-	T, D, dt, d := int(a.T), int(a.D), DType(a.DType), lo*columnTile
-	n := min(hi*columnTile, D) - d
-	rstd := m.F32(a.Rstd, T)
-	dw := m.F32(a.DW+Ptr(4*d), n)
-	leaf := m.ScratchF32(n)
-	terms := m.ScratchF32(rowBlock * n)
-	for t0 := 0; t0 < T; t0 += rowBlock {
-		rows := min(rowBlock, T-t0)
-		for i := range rows {
-			at := m.Keep()
-			off := (t0+i)*D + d
-			m.vec.scale(terms[i*n:][:n], m.Load(a.X, dt, off, n), m.Load(a.DOut, dt, off, n), rstd[t0+i])
-			m.Reset(at)
-		}
-		clear(leaf)
-		m.vec.chainF32(leaf, n, ones[:], rowBlock, terms, n, 1, n, rows)
-		accumulate(dw, leaf)
+	D, d := int(a.D), lo*columnTile
+	n, N := min(hi*columnTile, D)-d, blocks(int(a.T), LeafRows)
+	addLeaves(m, m.F32(a.DW+Ptr(4*d), n), m.F32(a.Leaves+Ptr(4*d), N*D-d), D, N)
+}
+
+// addLeaves adds N leaves, ascending, of which one begins every ld elements.
+func addLeaves(m *Memory, dw, leaves []float32, ld, N int) {
+	for i := 0; i < N; i += len(ones) {
+		m.vec.chainF32(dw, len(dw), ones[:], len(ones), leaves[i*ld:], ld, 1, len(dw), min(len(ones), N-i))
 	}
 }
+
+// maxNormWidth is the largest row that a block of threads holds in its registers.
+const maxNormWidth = 8192
+
+// normThreads is how many threads of a GPU share a row: they hold 16 elements each. It is a function of the width, since
+// the order of the row's sum follows from it.
+func normThreads(D int) int { return 32 * blocks(D, 32*16) }
+
+func rmsNormGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*rmsNormArgs)(args)
+	if DType(a.DType) != BF16 || a.D > maxNormWidth {
+		return Grid{}
+	}
+	name := wide("rmsnorm", 2*int64(a.D), a.Sum, a.Out, a.X, a.R, a.W)
+	return Grid{Kernel: name, X: int(a.T), Y: 1, Threads: normThreads(int(a.D)), Shared: 4 * 32}
+}
+
+func rmsNormBackwardGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*rmsNormBackwardArgs)(args)
+	if DType(a.DType) != BF16 || a.D > maxNormWidth {
+		return Grid{}
+	}
+	name := wide("rmsnorm_backward", 2*int64(a.D), a.DX, a.Leaves, a.DOut, a.DRes, a.X, a.W)
+	return Grid{Kernel: name, X: blocks(int(a.T), LeafRows), Y: 1, Threads: normThreads(int(a.D)), Shared: 4 * 2 * 32}
+}
+
+func rmsNormDWGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*rmsNormBackwardArgs)(args)
+	return Grid{X: blocks(int(a.D), leafColumns), Y: 1, Threads: leafColumns}
+}
+
+// leafColumns is how many columns a block adds the leaves of: few, so that there are many blocks.
+const leafColumns = 32

@@ -78,25 +78,25 @@ func TestRMSNormBackward(t *testing.T) {
 		}
 		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
 			X, W, DOut, DRes := d.Put(dt, x, T, D), d.Put(dt, w, D), d.Put(dt, dout, T, D), d.Put(dt, dres, T, D)
-			Rstd, none := d.Put(kernels.F32, rstd, T), kernels.Tensor{}
+			Rstd, none, leaves := d.Put(kernels.F32, rstd, T), kernels.Tensor{}, d.Tensor(kernels.F32, (T+15)/16, D)
 			dx, dw := d.Tensor(dt, T, D), d.Put(kernels.F32, before, D)
-			kernels.RMSNormBackward(d.Q, dx, dw, DOut, DRes, Rstd, X, W)
+			kernels.RMSNormBackward(d.Q, dx, dw, leaves, DOut, DRes, Rstd, X, W)
 			bare, dw2 := d.Tensor(dt, T, D), d.Put(kernels.F32, before, D)
-			kernels.RMSNormBackward(d.Q, bare, dw2, DOut, none, Rstd, X, W)
+			kernels.RMSNormBackward(d.Q, bare, dw2, leaves, DOut, none, Rstd, X, W)
 			kerneltest.Same(t, "dw without dres", d.Get(dw2), d.Get(dw))
 
 			alone, dw3 := d.Tensor(dt, T, D), d.Put(kernels.F32, before, D)
 			for i := 0; i < T; i += 16 { // as micro-batches
 				j := min(i+16, T)
-				kernels.RMSNormBackward(d.Q, alone.Rows(i, j), dw3, DOut.Rows(i, j), DRes.Rows(i, j), Rstd.Rows(i, j), X.Rows(i, j), W)
+				kernels.RMSNormBackward(d.Q, alone.Rows(i, j), dw3, leaves.Rows(0, 1), DOut.Rows(i, j), DRes.Rows(i, j), Rstd.Rows(i, j), X.Rows(i, j), W)
 			}
 			kerneltest.Same(t, "dx of 16 rows at a time", d.Get(alone), d.Get(dx))
 			kerneltest.Same(t, "dw of 16 rows at a time", d.Get(dw3), d.Get(dw))
 
-			kernels.RMSNormBackward(d.Q, DRes, dw3, DOut, DRes, Rstd, X, W)
+			kernels.RMSNormBackward(d.Q, DRes, dw3, leaves, DOut, DRes, Rstd, X, W)
 			kerneltest.Same(t, "dx in place of dres", d.Get(DRes), d.Get(dx))
 			dw4 := d.Put(kernels.F32, before, D)
-			kernels.RMSNormBackward(d.Q, DOut, dw4, DOut, none, Rstd, X, W)
+			kernels.RMSNormBackward(d.Q, DOut, dw4, leaves, DOut, none, Rstd, X, W)
 			kerneltest.Same(t, "dx in place of dout", d.Get(DOut), d.Get(bare))
 			kerneltest.Same(t, "dw with dx in place of dout", d.Get(dw4), d.Get(dw))
 			return kerneltest.Results{"dx": d.Get(dx), "bare": d.Get(bare), "dw": d.Get(dw)}
@@ -121,8 +121,9 @@ func TestRMSNormGolden(t *testing.T) {
 	f32 := func(x []float32) kernels.Tensor { return d.Put(kernels.F32, x, g.T, g.D) }
 	sum, out, rstd := d.Tensor(kernels.F32, g.T, g.D), d.Tensor(kernels.F32, g.T, g.D), d.Tensor(kernels.F32, g.T)
 	dx, dw, w := d.Tensor(kernels.F32, g.T, g.D), d.Zeros(kernels.F32, g.D), d.Put(kernels.F32, g.W, g.D)
+	leaves := d.Tensor(kernels.F32, (g.T+15)/16, g.D)
 	kernels.AddRMSNorm(d.Q, sum, out, rstd, f32(g.X), f32(g.R), w, g.Eps)
-	kernels.RMSNormBackward(d.Q, dx, dw, f32(g.DOut), f32(g.DRes), rstd, sum, w)
+	kernels.RMSNormBackward(d.Q, dx, dw, leaves, f32(g.DOut), f32(g.DRes), rstd, sum, w)
 	tol := kerneltest.Tol{Abs: 1e-6, Rel: 1e-6}
 	kerneltest.Near(t, "out", d.Get(out), g.Out, tol)
 	kerneltest.Near(t, "dx", d.Get(dx), g.DX, tol)
@@ -205,10 +206,11 @@ func BenchmarkRMSNormBackward(b *testing.B) {
 			d := kerneltest.CPU(b, kernels.CPUConfig{})
 			dx, dout, rstd := d.Zeros(kernels.BF16, c.T, c.D), d.Zeros(kernels.BF16, c.T, c.D), d.Zeros(kernels.F32, c.T)
 			x, w, dw := d.Zeros(kernels.BF16, c.T, c.D), d.Zeros(kernels.BF16, c.D), d.Zeros(kernels.F32, c.D)
+			leaves := d.Zeros(kernels.F32, (c.T+15)/16, c.D)
 			for b.Loop() {
-				kernels.RMSNormBackward(d.Q, dx, dw, dout, dx, rstd, x, w)
+				kernels.RMSNormBackward(d.Q, dx, dw, leaves, dout, dx, rstd, x, w)
 			}
-			reportGBs(b, 6*dx.Bytes())
+			reportGBs(b, 4*dx.Bytes()+2*leaves.Bytes())
 		})
 	}
 }

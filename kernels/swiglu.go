@@ -51,8 +51,8 @@ type swigluArgs struct {
 }
 
 var (
-	swigluOp         = Op{Name: "swiglu", Size: unsafe.Sizeof(swigluArgs{}), CPU: swigluGo}
-	swigluBackwardOp = Op{Name: "swiglu_backward", Size: unsafe.Sizeof(swigluArgs{}), CPU: swigluBackwardGo}
+	swigluOp         = Op{Name: "swiglu", Size: unsafe.Sizeof(swigluArgs{}), CPU: swigluGo, CUDA: swigluGrid}
+	swigluBackwardOp = Op{Name: "swiglu_backward", Size: unsafe.Sizeof(swigluArgs{}), CPU: swigluBackwardGo, CUDA: swigluBackwardGrid}
 )
 
 func swigluGo(m *Memory, args unsafe.Pointer, lo, hi int) {
@@ -79,4 +79,19 @@ func swigluBackwardGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		m.Store(a.DGateUp, dt, t*2*F, dx)
 		m.Reset(at)
 	}
+}
+
+func swigluGrid(_ GPU, args unsafe.Pointer) Grid { return swigluRows("swiglu", args) }
+
+func swigluBackwardGrid(_ GPU, args unsafe.Pointer) Grid { return swigluRows("swiglu_backward", args) }
+
+// swigluRows gives a thread 16 elements of a row.
+func swigluRows(name string, args unsafe.Pointer) Grid {
+	a := (*swigluArgs)(args)
+	if DType(a.DType) != BF16 {
+		return Grid{}
+	}
+	F := int(a.F)
+	threads := min(gpuThreads, 32*blocks(F, 16*32))
+	return Grid{Kernel: wide(name, 2*int64(F), a.DGateUp, a.Out, a.GateUp), X: int(a.T), Y: blocks(F, 16*threads), Threads: threads}
 }

@@ -17,10 +17,14 @@ type zeroArgs struct {
 	Bytes int64
 }
 
-var zeroOp = Op{Name: "zero", Size: unsafe.Sizeof(zeroArgs{}), CPU: zeroGo}
+var zeroOp = Op{Name: "zero", Size: unsafe.Sizeof(zeroArgs{}), CPU: zeroGo, CUDA: zeroGrid}
 
 func zeroGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*zeroArgs)(args)
 	at := lo * zeroBytes
 	clear(raw(m, a.X+Ptr(at), min(hi*zeroBytes, int(a.Bytes))-at))
+}
+
+func zeroGrid(gpu GPU, args unsafe.Pointer) Grid {
+	return stridedGrid(gpu, blocks(int((*zeroArgs)(args).Bytes), 16*4*gpuThreads))
 }

@@ -55,7 +55,23 @@ type gradients struct {
 	hidden    kernels.Tensor // (R, D)
 	logits    kernels.Tensor // (R, C), a chunk of the vocabulary
 	hiddenAcc kernels.Tensor // (R, D) float32
+	leaves    kernels.Tensor // float32, what the norms' weight gradients add up: (⌈T/16⌉, D), (⌈T/16⌉, 2, E) or (⌈R/16⌉, D)
 }
+
+// rowLeaves is the leaves of a norm over n rows.
+func (g *gradients) rowLeaves(n int) kernels.Tensor {
+	N, D := leaves(n), g.res.Shape[1]
+	return g.leaves.Rows(0, N*D).View(N, D)
+}
+
+// headLeaves is the leaves of the norms over the heads of n rows.
+func (g *gradients) headLeaves(n int) kernels.Tensor {
+	N, E := leaves(n), g.qkv.Shape[2]
+	return g.leaves.Rows(0, N*2*E).View(N, 2, E)
+}
+
+// leaves is how many there are of n rows.
+func leaves(n int) int { return (n + kernels.LeafRows - 1) / kernels.LeafRows }
 
 // vocabChunk is the number of vocabulary rows whose logits exist at a time in the backward pass of the head.
 const vocabChunk = 8192
@@ -120,6 +136,7 @@ func layActivations(b *bump, c Config, d kernels.DType, l Limits, train bool) *A
 			qkv: b.take(d, T, H+2*K, E), gateUp: b.take(d, T, 2*F), act: b.take(d, T, F),
 			last: b.take(d, R, D), hidden: b.take(d, R, D),
 			logits: b.take(d, R, min(vocabChunk, c.Live)), hiddenAcc: b.take(kernels.F32, R, D),
+			leaves: b.take(kernels.F32, leaves(max(T, R))*max(D, 2*E)),
 		}
 	}
 	return a

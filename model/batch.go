@@ -10,7 +10,7 @@ import (
 const PageTokens = kernels.PageTokens
 
 // rowAlign is the number of rows at whose multiples a training sequence starts.
-const rowAlign = 16
+const rowAlign = kernels.LeafRows
 
 // Pages is the size of a page of all layers, in bytes.
 func PageBytes(c Config, d kernels.DType) int {

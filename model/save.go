@@ -1,10 +1,12 @@
 package model
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +43,65 @@ func (w *Weights) Save(win *kernels.Transfer, dir string, card Card) error {
 			return err
 		})
 	})
+}
+
+// SaveMasters writes the same directory from the masters of a run: float32, little-endian, in the layout of an arena. They
+// become weights of c.DType, float32 or bfloat16, as in training.
+func SaveMasters(dir string, c Config, card Card, arena []byte) error {
+	if want := 4 * ArenaLen(Params(c)); len(arena) != want {
+		return fmt.Errorf("save %s: the weights take %d bytes, want %d", dir, len(arena), want)
+	}
+	d := weightDType(c.DType)
+	piece := make([]byte, 1<<20)
+	return saveFrom(dir, c, card, func(out io.Writer, p Param) error {
+		for at := 0; at < p.Len(); {
+			n := min(p.Len()-at, len(piece)/4)
+			src, dst := arena[4*(p.Off+at):4*(p.Off+at+n)], piece[:n*d.Bits()/8]
+			if d == safetensors.BF16 {
+				roundMasters(dst, src)
+			} else {
+				safetensors.Convert(dst, d, src, safetensors.F32)
+			}
+			if i := safetensors.NonFinite(dst, d); i >= 0 {
+				return nonFinite(src[4*i:4*i+4], safetensors.F32, d, at+i)
+			}
+			if _, err := out.Write(dst); err != nil {
+				return err
+			}
+			at += n
+		}
+		return nil
+	})
+}
+
+func roundMasters(dst, src []byte) {
+	for i := range len(dst) / 2 {
+		w, _ := kernels.SplitMaster(math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])))
+		binary.LittleEndian.PutUint16(dst[2*i:], w)
+	}
+}
+
+// SaveText writes what a saved directory has beside its weights and README: config.json, generation_config.json, and the
+// tokenizer's files and LICENSE from the first of the directories that has each.
+func SaveText(dir string, c Config, from ...string) error {
+	err := c.Check()
+	if err == nil {
+		err = durable.Dir(dir, func(partial string) error {
+			if err := c.Write(partial); err != nil {
+				return err
+			}
+			for _, f := range slices.Backward(from) {
+				if err := copyAlong(partial, f); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("save %s: %w", dir, err)
+	}
+	return nil
 }
 
 // saveFrom writes a directory whose parameters, in c.DType, come from read. It is written aside, synced and renamed, so

@@ -24,10 +24,11 @@ type state struct {
 }
 
 const (
-	metricsFile  = "metrics.jsonl"
-	rolloutsFile = "rollouts.jsonl"
-	stateFile    = "state.json"
-	tensorsFile  = "state.safetensors"
+	metricsFile     = "metrics.jsonl"
+	rolloutsFile    = "rollouts.jsonl"
+	evaluationsFile = "evaluations.jsonl"
+	stateFile       = "state.json"
+	tensorsFile     = "state.safetensors"
 )
 
 // record writes a finished step to the run directory, and a full state where one is due.
@@ -44,9 +45,10 @@ func (t *Trainer) record(m Metrics) error {
 	return nil
 }
 
-// Save writes a full state: masters, moments and counters, from which the run goes on with the same bits.
+// Save writes a full state: masters, moments and counters, from which the run goes on with the same bits. Of the others,
+// only what checkpoint.keep and checkpoint.best say stay.
 func (t *Trainer) Save() error {
-	return t.dir.Checkpoint(t.step, t.recipe.Checkpoint.Keep, func(dir string) error {
+	err := t.dir.Checkpoint(t.step, func(dir string) error {
 		o := t.learner.opt
 		if err := t.learner.writeTensors(filepath.Join(dir, tensorsFile)); err != nil {
 			return err
@@ -57,6 +59,18 @@ func (t *Trainer) Save() error {
 		}
 		return durable.WriteBytes(filepath.Join(dir, stateFile), b)
 	})
+	if err != nil {
+		return err
+	}
+	best := none
+	if t.recipe.Checkpoint.Best {
+		b, err := FindBest(t.dir, t.recipe)
+		if err != nil {
+			return err
+		}
+		best = b.Step
+	}
+	return t.dir.Keep(t.recipe.Checkpoint.Keep, best)
 }
 
 // A stateTensor is a tensor of a full state.

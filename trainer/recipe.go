@@ -132,8 +132,9 @@ type EvaluationConfig struct {
 
 // CheckpointConfig says what is kept.
 type CheckpointConfig struct {
-	Every int `toml:"every"` // steps between full states
-	Keep  int `toml:"keep"`  // full states kept
+	Every int  `toml:"every"` // steps between full states
+	Keep  int  `toml:"keep"`  // the last full states kept
+	Best  bool `toml:"best"`  // keep the best one, too, see Best
 }
 
 // DefaultRecipe is what a recipe starts from.
@@ -153,7 +154,7 @@ func DefaultRecipe() Recipe {
 		States:     StatesConfig{Master: "float32", FirstMoment: "float32", SecondMoment: "float32"},
 		Train:      TrainConfig{Steps: 100, Rows: 4096},
 		Evaluation: EvaluationConfig{Problems: 256, Samples: 1},
-		Checkpoint: CheckpointConfig{Every: 20, Keep: 2},
+		Checkpoint: CheckpointConfig{Every: 20, Keep: 2, Best: true},
 	}
 }
 

@@ -41,7 +41,10 @@ func (l *loop) begin(o *trainOptions) (err error) {
 	if l.dev, err = device.Open(o.device, o.workers); err != nil {
 		return err
 	}
-	if l.setup, err = openSetup(l.dev, l.recipe, l.dir.Path(), o.tools); err != nil {
+	if l.setup, err = openSetup(l.dev, l.recipe, l.dir, o.tools); err != nil {
+		return err
+	}
+	if err := l.setup.keepBase(l.recipe, l.dir.Path()); err != nil {
 		return err
 	}
 	fmt.Printf("%s: %s on %s, %d parameters, run directory %s\n",
@@ -51,9 +54,11 @@ func (l *loop) begin(o *trainOptions) (err error) {
 	}
 	l.evals = make(map[int][2]trainer.Evaluation)
 	if o.resume {
-		return l.resume()
+		if err := l.resume(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return l.enter()
 }
 
 // close gives back what begin took.
@@ -235,7 +240,7 @@ func (l *loop) evaluate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := l.dir.Append(evaluationsFile, ev); err != nil {
+		if err := l.t.Record(ev); err != nil {
 			return err
 		}
 		l.remember(ev)

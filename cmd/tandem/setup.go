@@ -13,6 +13,7 @@ import (
 	"tandem/trainer/env"
 	"tandem/trainer/recipes"
 	"tandem/trainer/reward"
+	"tandem/trainer/run"
 	"tandem/trainer/tool"
 )
 
@@ -27,14 +28,17 @@ type setup struct {
 	source  string        // of the weights, for people
 }
 
-func openSetup(dev kernels.Device, r trainer.Recipe, runDir string, tools toolFlags) (*setup, error) {
-	s := &setup{}
-	var err error
-	if s.tok, s.tokDir, err = openTokenizer(r, filepath.Join(runDir, "tokenizer")); err != nil {
+func openSetup(dev kernels.Device, r trainer.Recipe, dir *run.Dir, tools toolFlags) (*setup, error) {
+	s := &setup{source: source(r)}
+	r, stands, err := standing(r, dir)
+	if err != nil {
+		return nil, err
+	}
+	if s.tok, s.tokDir, err = openTokenizer(r, filepath.Join(dir.Path(), "tokenizer")); err != nil {
 		return nil, err
 	}
 	if s.sandbox, err = tools.open(r.Tools); err == nil {
-		err = s.load(dev, r)
+		err = s.load(dev, r, stands)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -66,7 +70,8 @@ func openTokenizer(r trainer.Recipe, demo string) (tok *tokenizer.Tokenizer, dir
 	return tok, dir, err
 }
 
-func (s *setup) load(dev kernels.Device, r trainer.Recipe) error {
+// load makes the task and the weights, which have no values yet where the run's full state has them.
+func (s *setup) load(dev kernels.Device, r trainer.Recipe, stands bool) error {
 	c, err := readShape(r, s.tok)
 	if err != nil {
 		return err
@@ -84,13 +89,11 @@ func (s *setup) load(dev kernels.Device, r trainer.Recipe) error {
 	if s.x, err = kernels.NewTransfer(dev); err != nil {
 		return err
 	}
-	if r.Model.Dir != "" {
-		s.source = r.Model.Dir
+	if r.Model.Dir != "" && !stands {
 		s.weights, err = loadWeights(dev, s.x, c, d, r.Model.Context, r.Model.Dir)
 		return err
 	}
-	s.source = "random " + r.Model.Shape + " weights"
-	if s.weights, err = model.NewWeights(dev, c, d, r.Model.Context); err != nil {
+	if s.weights, err = model.NewWeights(dev, c, d, r.Model.Context); err != nil || stands {
 		return err
 	}
 	return model.Random(s.x, s.weights, r.Seed)

@@ -98,8 +98,11 @@ func names(dir ...string) []string {
 func sameRun(t *testing.T, got, want string) {
 	t.Helper()
 	files := []string{"recipe.toml", "rollouts.jsonl", "evaluations.jsonl"}
+	if g, w := bestState(t, got), bestState(t, want); g != w {
+		t.Errorf("the best state is that after step %d, want %d", g, w)
+	}
 	last := fmt.Sprintf("%06d", smallSteps)
-	for _, dir := range []string{"model", filepath.Join("ckpt", last)} {
+	for _, dir := range []string{"model", "base", filepath.Join("ckpt", last), filepath.Join("ckpt", fmt.Sprintf("%06d", bestState(t, want)))} {
 		list := names(want, dir)
 		if g := names(got, dir); !slices.Equal(g, list) {
 			t.Errorf("%s holds %v, want %v", dir, g, list)

@@ -99,6 +99,9 @@ func (o *trainOptions) open(args []string) (trainer.Recipe, *run.Dir, error) {
 		return trainer.Recipe{}, nil, err
 	}
 	r, err := resumed(text, given, o.set)
+	if err == nil {
+		err = sameModel(text, r, dir)
+	}
 	if err != nil {
 		dir.Close()
 		return r, nil, fmt.Errorf("resume %s: %w", o.dir, err)

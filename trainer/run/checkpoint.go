@@ -17,12 +17,12 @@ import (
 )
 
 // Checkpoint writes the full state after step steps: fill makes the files in a directory aside, which then takes its
-// place. Only the last keep states stay. A state that is there already stays as it is: the run decides every bit of it,
-// and to replace it would leave, for a moment, none.
-func (d *Dir) Checkpoint(step, keep int, fill func(dir string) error) error {
+// place. A state that is there already stays as it is: the run decides every bit of it, and to replace it would leave, for
+// a moment, none.
+func (d *Dir) Checkpoint(step int, fill func(dir string) error) error {
 	final := d.CheckpointPath(step)
 	if _, err := os.Stat(final); err == nil {
-		return d.prune(keep)
+		return nil
 	}
 	err := durable.Dir(final, func(part string) error {
 		if err := fill(part); err != nil {
@@ -33,18 +33,20 @@ func (d *Dir) Checkpoint(step, keep int, fill func(dir string) error) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint after step %d: %w", step, err)
 	}
-	return d.prune(keep)
+	return nil
 }
 
-// prune leaves the last keep states, and nothing half written or half removed.
-func (d *Dir) prune(keep int) error {
-	all, err := d.checkpoints()
+// Keep leaves the last states and that of step best, if there is one, and nothing half written or half removed.
+func (d *Dir) Keep(last, best int) error {
+	all, err := d.States()
 	if err != nil {
 		return err
 	}
-	for len(all) > keep {
-		if err := durable.Remove(d.CheckpointPath(all[0])); err != nil {
-			return fmt.Errorf("run directory: remove an old checkpoint: %w", err)
+	for len(all) > last {
+		if all[0] != best {
+			if err := durable.Remove(d.CheckpointPath(all[0])); err != nil {
+				return fmt.Errorf("run directory: remove an old checkpoint: %w", err)
+			}
 		}
 		all = all[1:]
 	}
@@ -66,22 +68,30 @@ func (d *Dir) CheckpointPath(step int) string {
 // Checkpoints are the steps after which there is a full state, ascending. The files of the last are held to their
 // checksums.
 func (d *Dir) Checkpoints() ([]int, error) {
-	all, err := d.checkpoints()
+	all, err := d.States()
 	if err != nil || len(all) == 0 {
 		return all, err
 	}
-	last := d.CheckpointPath(all[len(all)-1])
-	if err := checkSums(last); err != nil {
+	if err := d.Whole(all[len(all)-1]); err != nil {
 		from := "the start"
 		if len(all) > 1 {
 			from = fmt.Sprintf("the state after step %d", all[len(all)-2])
 		}
-		return nil, fmt.Errorf("checkpoint %s: %w; remove it to go on from %s", last, err, from)
+		return nil, fmt.Errorf("%w; remove it to go on from %s", err, from)
 	}
 	return all, nil
 }
 
-func (d *Dir) checkpoints() ([]int, error) {
+// Whole holds the files of a state to their checksums.
+func (d *Dir) Whole(step int) error {
+	if err := checkSums(d.CheckpointPath(step)); err != nil {
+		return fmt.Errorf("checkpoint %s: %w", d.CheckpointPath(step), err)
+	}
+	return nil
+}
+
+// States are the steps after which there is a full state, ascending. Nothing is read of them.
+func (d *Dir) States() ([]int, error) {
 	entries, err := os.ReadDir(filepath.Join(d.path, "ckpt"))
 	if err != nil {
 		return nil, fmt.Errorf("run directory: %w", err)

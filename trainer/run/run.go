@@ -2,6 +2,8 @@
 //
 //	recipe.toml       what decides the run, defaults filled in
 //	metrics.jsonl     one object a step
+//	processes.jsonl   one object a process that worked on the run
+//	base/             what the weights need to be a model: config and tokenizer
 //	rollouts.jsonl    a few replies a step, with their text
 //	steps/000012      everything sampled in step 12, so that it can be trained again without sampling
 //	turns.journal     the turns sampled of the step in progress
@@ -30,10 +32,11 @@ import (
 	"tandem/durable"
 )
 
-// A Dir is an open run directory, held by one process at a time.
+// A Dir is an open run directory, held by one process at a time, or one to be read only, which any number may look at
+// while another works on it.
 type Dir struct {
 	path string
-	lock *os.File
+	lock *os.File // nil: only read
 }
 
 // Create makes a run directory in a place where there is no run yet, nor what a run leaves.
@@ -112,6 +115,15 @@ func Open(path string) (d *Dir, recipe []byte, err error) {
 	return d, recipe, err
 }
 
+// Read opens a run to look at it; recipe is what it was made with. Nothing may be written.
+func Read(path string) (d *Dir, recipe []byte, err error) {
+	recipe, err = os.ReadFile(filepath.Join(path, recipeFile))
+	if err != nil {
+		return nil, nil, fmt.Errorf("run directory %s: there is no run: %w", path, err)
+	}
+	return &Dir{path: path}, recipe, nil
+}
+
 // hold takes the directory for this process; the kernel gives it back however the process ends.
 func hold(path string) (*Dir, error) {
 	f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
@@ -126,7 +138,12 @@ func hold(path string) (*Dir, error) {
 }
 
 // Close gives the directory up.
-func (d *Dir) Close() error { return d.lock.Close() }
+func (d *Dir) Close() error {
+	if d.lock == nil {
+		return nil
+	}
+	return d.lock.Close()
+}
 
 // Path is where the directory is.
 func (d *Dir) Path() string { return d.path }

@@ -26,7 +26,7 @@ func fill(text string) func(dir string) error {
 
 func checkpoint(t *testing.T, d *Dir, step, keep int, text string) {
 	t.Helper()
-	if err := d.Checkpoint(step, keep, fill(text)); err != nil {
+	if err := errors.Join(d.Checkpoint(step, fill(text)), d.Keep(keep, -1)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -164,10 +164,43 @@ func TestCheckpointsKeepTheLast(t *testing.T) {
 		t.Errorf("ckpt holds %v, %v, want two states and nothing else", entries, err)
 	}
 	// The same state again does not go through a moment without it.
-	err = d.Checkpoint(4, 2, func(string) error { t.Error("a state that is there was written again"); return nil })
+	err = d.Checkpoint(4, func(string) error { t.Error("a state that is there was written again"); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestKeepLeavesTheBest(t *testing.T) {
+	d := create(t)
+	for step := 1; step <= 6; step++ {
+		if err := d.Checkpoint(step, fill("state")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		last, best int
+		want       []int
+	}{{4, 2, []int{2, 3, 4, 5, 6}}, {2, 2, []int{2, 5, 6}}, {2, 6, []int{5, 6}}, {1, 99, []int{6}}, {1, -1, []int{6}}} {
+		if err := d.Keep(tt.last, tt.best); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.States(); err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("the last %d and %d: %v, %v; want %v", tt.last, tt.best, got, err, tt.want)
+		}
+	}
+}
+
+func TestReadersNeedNoLock(t *testing.T) {
+	d := create(t)
+	for range 2 {
+		r, recipe, err := Read(d.Path())
+		if err != nil || string(recipe) != "seed = 1\n" {
+			t.Fatalf("%q, %v", recipe, err)
+		}
+		defer r.Close()
+	}
+	_, _, err := Read(filepath.Join(d.Path(), "steps"))
+	wantError(t, err, "there is no run", "recipe.toml")
 }
 
 func TestCheckpointsFindDamage(t *testing.T) {
@@ -206,7 +239,7 @@ func TestCheckpointsFindDamage(t *testing.T) {
 func TestCheckpointThatFailsLeavesNothing(t *testing.T) {
 	d := create(t)
 	checkpoint(t, d, 1, 1, "state")
-	err := d.Checkpoint(2, 1, func(dir string) error { return errors.Join(fill("half")(dir), errors.New("the disk is full")) })
+	err := d.Checkpoint(2, func(dir string) error { return errors.Join(fill("half")(dir), errors.New("the disk is full")) })
 	wantError(t, err, "checkpoint after step 2", "the disk is full")
 	entries, err := os.ReadDir(filepath.Join(d.Path(), "ckpt"))
 	if err != nil || len(entries) != 1 || entries[0].Name() != "000001" {
