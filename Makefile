@@ -1,5 +1,6 @@
 # make build   bin/tandem
 # make demo    a tiny Qwen3 learns two-digit addition by GRPO on the CPU, in minutes
+# make demo-tools    another learns to have products worked out by a program, in the sandbox
 # make test    everything that can be tested without a GPU
 # make help    the rest
 
@@ -16,7 +17,7 @@ RACE := ./kernels ./engine ./trainer ./trainer/run ./trainer/eval
 # The sandbox's tests run programs with numpy and sympy where these can be had.
 PYTHON_PACKAGES := numpy sympy
 
-.PHONY: help build native python demo test test-long lint bench clean tools
+.PHONY: help build native python demo demo-tools test test-long lint bench clean tools
 
 help:
 	@sed -n 's/^# //p' Makefile | sed '/^Packages/,$$d'
@@ -48,6 +49,11 @@ build: native
 demo: build
 	@rm -rf $(RUN)
 	@bin/tandem train demo --run $(RUN) --expect-rise 0.25
+
+demo-tools: RUN = runs/demo-tools
+demo-tools: build
+	@rm -rf $(RUN)
+	@bin/tandem train demo-tools --run $(RUN) --expect-rise 0.25
 
 lint: native
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted" >&2; exit 1; fi

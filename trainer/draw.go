@@ -84,6 +84,7 @@ func (t *Trainer) rollouts(ctx context.Context, m *Metrics) (*StepLog, error) {
 	m.engine(before, t.roller.engine.Stats())
 	alone, summed := t.roller.clock.reset()
 	m.GradingSeconds, m.EnvironmentSeconds = alone.Seconds(), summed.Seconds()
+	m.EngineIdle = m.GradingSeconds / max(m.RolloutSeconds, 1e-9)
 	if t.dir != nil {
 		defer clocked(&m.SavingSeconds)()
 		return log, t.logStep(log)

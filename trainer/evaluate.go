@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 
-	"tandem/engine"
 	"tandem/trainer/env"
 )
 
@@ -17,6 +16,9 @@ type Evaluation struct {
 	Accuracy  float64    `json:"accuracy"` // share of replies with a reward above 0
 	Length    float64    `json:"length"`   // sampled tokens of a reply, mean
 	Truncated float64    `json:"truncated"`
+	Called    float64    `json:"called,omitempty"`       // share of replies that called a tool
+	Calls     float64    `json:"calls,omitempty"`        // of a reply, mean
+	Failed    float64    `json:"failed_calls,omitempty"` // share of calls that were not answered as asked
 	Replies   []Rendered `json:"replies,omitempty"`
 }
 
@@ -31,7 +33,10 @@ type Rendered struct {
 	Reward  float32 `json:"reward"`
 	Reason  string  `json:"reason"`
 	Stop    string  `json:"stop"`
-	Tokens  int     `json:"tokens"` // sampled
+	End     string  `json:"end,omitempty"` // what ended it: answered, no_answer, truncated, too_many_calls
+	Tokens  int     `json:"tokens"`        // sampled
+
+	Conversation []Said `json:"conversation,omitempty"` // the reply turn by turn, where it has several
 }
 
 // Evaluate scores the first held-out problems with the weights as they are: by samples of the training distribution, or
@@ -54,6 +59,10 @@ func (t *Trainer) Evaluate(ctx context.Context, greedy bool, shown int) (Evaluat
 		return Evaluation{}, err
 	}
 	ev := Evaluation{Step: t.step, Problems: len(problems), Samples: samples, Greedy: greedy}
+	var use ToolUse
+	use.use(groups)
+	ev.Called, ev.Calls = use.Called, use.CallsEach
+	ev.Failed = float64(use.Failed()) / float64(max(use.Calls, 1))
 	for p, group := range groups {
 		for _, ro := range group {
 			n := float64(len(problems) * samples)
@@ -62,7 +71,7 @@ func (t *Trainer) Evaluate(ctx context.Context, greedy bool, shown int) (Evaluat
 			if ro.Reward > 0 {
 				ev.Accuracy += 1 / n
 			}
-			if ro.Stop == string(engine.StopLength) {
+			if ro.Truncated() {
 				ev.Truncated += 1 / n
 			}
 		}
@@ -77,7 +86,8 @@ func (t *Trainer) render(p env.Problem, r *Rollout) Rendered {
 	prompt := r.Spans[0][0]
 	return Rendered{
 		Step: t.step, ID: p.ID, Problem: p.Text, Prompt: t.task.Text(r.Tokens[:prompt]), Reply: t.task.Text(r.Tokens[prompt:]), Answer: p.Answer,
-		Reward: r.Reward, Reason: r.Reason, Stop: r.Stop, Tokens: r.Sampled(),
+		Reward: r.Reward, Reason: r.Reason, Stop: r.Stop, End: string(r.End), Tokens: r.Sampled(),
+		Conversation: conversation(r, t.task.Text),
 	}
 }
 

@@ -42,6 +42,7 @@ type Metrics struct {
 	EngineRows int     `json:"engine_rows"` // computed by the engine
 
 	Signals
+	ToolUse
 
 	Seconds        float64 `json:"seconds"`         // wall time of the step, with what was saved since the step before
 	RolloutSeconds float64 `json:"rollout_seconds"` // of it, with what was waited for; 0 if the replies came from the log
@@ -93,6 +94,7 @@ func (m *Metrics) sampled(log *StepLog) {
 	m.Discarded = log.Discarded
 	m.Sampled, m.WastedTokens = log.DiscardedTokens, log.DiscardedTokens
 	m.drawn(log)
+	m.use(groups)
 	n, rewarded := 0, 0
 	for _, group := range groups {
 		passed := 0
@@ -108,7 +110,7 @@ func (m *Metrics) sampled(log *StepLog) {
 			m.Length += float64(r.Sampled())
 			m.LengthMax = max(m.LengthMax, r.Sampled())
 			m.Sampled += r.Sampled()
-			if r.Stop == string(engine.StopLength) {
+			if r.Truncated() {
 				m.Truncated++
 			}
 		}

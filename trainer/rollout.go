@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"tandem/engine"
 	"tandem/kernels"
 	"tandem/trainer/env"
 )
@@ -25,6 +26,11 @@ type Rollout struct {
 
 // Sampled is the number of tokens that the model wrote.
 func (r *Rollout) Sampled() int { return len(r.LogProbs) }
+
+// Truncated says that a limit of tokens ended it.
+func (r *Rollout) Truncated() bool {
+	return r.End == env.Truncated || r.End == "" && r.Stop == string(engine.StopLength)
+}
 
 // purposes tell the random streams of one seed apart.
 const (

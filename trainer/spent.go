@@ -25,6 +25,8 @@ type Spent struct {
 
 	EnvironmentSeconds float64 `json:"environment_seconds"` // in the environment, summed over episodes, which overlap
 
+	EngineIdle float64 `json:"engine_idle"` // share of the rollout's time in which the engine had nothing to do but to wait for the environment
+
 	SampledPerSecond float64 `json:"sampled_per_second"` // tokens of the rollout, over all of its time; 0 for one from the log
 	TrainedPerSecond float64 `json:"trained_per_second"` // tokens of the update, likewise
 

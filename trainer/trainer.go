@@ -202,7 +202,7 @@ func (t *Trainer) samples(ctx context.Context, alg Algorithm, groups [][]*Rollou
 	for p, group := range groups {
 		for g, ro := range group {
 			given[p][g] += OverlongPenalty(ro.Sampled(), r.Rollout.MaxTokens, r.Algorithm.OverlongCache)
-			if r.Algorithm.OverlongFilter && ro.Stop == string(engine.StopLength) {
+			if r.Algorithm.OverlongFilter && ro.Truncated() {
 				given[p][g] = float32(math.NaN())
 			}
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"tandem/kernels/device"
 	"tandem/model"
 	"tandem/trainer"
+	"tandem/trainer/env"
 	"tandem/trainer/run"
 )
 
@@ -205,9 +207,18 @@ func (l *loop) show(m trainer.Metrics, n, of int) {
 	if m.Replayed {
 		replay = "  (replies from the log)"
 	}
-	fmt.Printf("step %*d/%d  reward %.3f  passed %3.0f%%  wasted %3.0f%%  length %5.1f  entropy %.3f  grad %6.3f  mismatch %g  sampled %5.0f, trained %5.0f tokens/s%s\n",
-		digits(of), n+1, of, m.Reward, 100*m.PassRate, 100*m.Wasted, m.Length, m.Entropy, m.GradNorm, m.Mismatch,
+	fmt.Printf("step %*d/%d  reward %.3f  passed %3.0f%%  wasted %3.0f%%  length %5.1f%s  entropy %.3f  grad %6.3f  mismatch %g  sampled %5.0f, trained %5.0f tokens/s%s\n",
+		digits(of), n+1, of, m.Reward, 100*m.PassRate, 100*m.Wasted, m.Length, l.toolUse(m), m.Entropy, m.GradNorm, m.Mismatch,
 		rate(m.Sampled, m.RolloutSeconds), rate(m.Trained, m.UpdateSeconds), replay)
+}
+
+// toolUse shows what the replies of a step did with tools, where the recipe has one.
+func (l *loop) toolUse(m trainer.Metrics) string {
+	if l.recipe.Tools.Name == "" {
+		return ""
+	}
+	return fmt.Sprintf("  called %3.0f%%, %.2f calls a reply, failed %2.0f%%, %.1f s in tools, engine idle %2.0f%%",
+		100*m.Called, m.CallsEach, 100*float64(m.Failed())/float64(max(m.Calls, 1)), m.CallSeconds, 100*m.EngineIdle)
 }
 
 func rate(n int, seconds float64) float64 {
@@ -254,16 +265,20 @@ func (l *loop) evaluate(ctx context.Context) error {
 	return nil
 }
 
-// stopped ends a run that was interrupted: with a full state of the last whole step.
+// stopped ends a run that was interrupted, or whose tool is down: with a full state of the last whole step.
 func (l *loop) stopped(ctx context.Context, cause error) error {
 	l.endBar()
-	if ctx.Err() == nil {
+	down := errors.Is(cause, env.ErrToolDown)
+	if ctx.Err() == nil && !down {
 		return cause
 	}
 	if err := l.t.Save(); err != nil {
-		return fmt.Errorf("interrupted, and the state could not be saved: %w", err)
+		return errors.Join(fmt.Errorf("the run stopped, and its state could not be saved: %w", err), cause)
 	}
 	fmt.Printf("\nstopped after step %d of %d; go on with: tandem train --resume --run %s\n", l.t.Done(), l.recipe.Steps(), l.dir.Path())
+	if down {
+		return fmt.Errorf("%w; what was sampled of the step is kept", cause)
+	}
 	return exitCode(interrupted)
 }
 

@@ -171,7 +171,7 @@ func metrics(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
 	for i, m := range rows[map[string]any](t, read(t, filepath.Join(dir, "metrics.jsonl"))) {
-		for _, key := range []string{"seconds", "replayed", "cached", "preempted", "peak_pages", "engine_rows", "memory_resident"} {
+		for _, key := range []string{"seconds", "replayed", "cached", "preempted", "peak_pages", "engine_rows", "engine_idle", "memory_resident"} {
 			delete(m, key)
 		}
 		maps.DeleteFunc(m, func(key string, _ any) bool {

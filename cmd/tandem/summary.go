@@ -25,7 +25,13 @@ func (l *loop) summary() error {
 		fmt.Printf("\nheld out            before   after\n")
 		fmt.Printf("accuracy, greedy    %6.3f  %6.3f\n", before[0].Accuracy, after[0].Accuracy)
 		fmt.Printf("reward, sampled     %6.3f  %6.3f\n", before[1].Reward, after[1].Reward)
-		fmt.Printf("tokens of a reply   %6.1f  %6.1f\n\n", before[1].Length, after[1].Length)
+		fmt.Printf("tokens of a reply   %6.1f  %6.1f\n", before[1].Length, after[1].Length)
+		if l.recipe.Tools.Name != "" {
+			fmt.Printf("replies that call   %6.3f  %6.3f\n", before[1].Called, after[1].Called)
+			fmt.Printf("calls of a reply    %6.2f  %6.2f\n", before[1].Calls, after[1].Calls)
+			fmt.Printf("failed calls        %6.3f  %6.3f\n", before[1].Failed, after[1].Failed)
+		}
+		fmt.Println()
 		fmt.Print(sideBySide(before[1].Replies, after[1].Replies))
 	}
 	fmt.Printf("run directory %s, the trained model in %s/model\n", l.dir.Path(), l.dir.Path())

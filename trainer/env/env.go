@@ -73,7 +73,8 @@ const (
 
 // A Call is a call of a tool and what became of it.
 type Call struct {
-	Tool     string
+	Turn     int     // of the model, counted from 0
+	Tool     string  // "" where that could not be read
 	Input    string  // what the tool was given, for people: of code_interpreter, the program
 	Output   string  // what the model was told
 	Failure  string  // "" is none; else one of the reasons in this package or the tool's own

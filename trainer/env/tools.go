@@ -82,7 +82,7 @@ func (t *Tools) Step(ctx context.Context, e *Episode, r Reply) (Turn, error) {
 	if t.thinking(e) {
 		parse = tokenizer.ParseThinking
 	}
-	calls := t.read(parse(text), r.Truncated)
+	calls := t.read(parse(text), r.Truncated, len(e.Past))
 	if len(calls) == 0 {
 		return t.grade(e, r, text), nil
 	}
@@ -141,7 +141,7 @@ func (p *pending) refuse(failure, say string) {
 }
 
 // read lists the calls of a reply in order, those that cannot be run with what is wrong with them.
-func (t *Tools) read(said tokenizer.Reply, truncated bool) []*pending {
+func (t *Tools) read(said tokenizer.Reply, truncated bool, turn int) []*pending {
 	calls := make([]*pending, len(said.Calls)+len(said.Problems))
 	for _, c := range said.Calls {
 		p := &pending{Call: Call{Tool: c.Name, Repaired: c.Repaired, Input: string(c.Arguments)}, arguments: c.Arguments}
@@ -167,6 +167,9 @@ func (t *Tools) read(said tokenizer.Reply, truncated bool) []*pending {
 			p.refuse(Unfinished, tokenizer.CutProblem)
 		}
 		calls = append(calls, p)
+	}
+	for _, p := range calls {
+		p.Turn = turn
 	}
 	return calls
 }

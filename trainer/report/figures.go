@@ -59,6 +59,23 @@ var figures = []Figure{
 	{"rested", "replies", "problems", "passed over, since their samples did not differ lately"},
 	{"carried", "replies", "groups", "trained on that an earlier step sampled"},
 
+	{"no_answer", "replies", "share", "replies that stopped without an answer that the grader can find"},
+	{"too_many_calls", "replies", "share", "replies that wanted more calls of tools, or turns, than are allowed"},
+
+	{"tool_turns", "tools", "turns", "of the model in a reply, mean"},
+	{"tool_called", "tools", "share", "replies that called a tool"},
+	{"tool_calls_per_reply", "tools", "calls", "mean"},
+	{"tool_calls", "tools", "calls", "in the step, those that could not be read included"},
+	{"tool_tokens", "tools", "tokens", "that the model was told in answer"},
+	{"tool_unreadable", "tools", "calls", "that were not the JSON of a call, or not closed"},
+	{"tool_refused", "tools", "calls", "of no tool, without what it needs, or more than are allowed"},
+	{"tool_errors", "tools", "calls", "whose program failed"},
+	{"tool_timeouts", "tools", "calls", "that took too long"},
+	{"tool_killed", "tools", "calls", "that crashed, or took too much memory or output"},
+	{"tool_repaired", "tools", "calls", "read with leniency: a raw line break in the JSON"},
+	{"tool_seconds", "tools", "seconds", "of all calls, which overlap"},
+	{"tool_longest_seconds", "tools", "seconds", "of the longest call"},
+
 	{"loss", "learning", "", "as normalised by algorithm.loss"},
 	{"entropy", "learning", "nats", "of the distribution at a trained token, mean"},
 	{"advantage", "learning", "", "mean magnitude over samples"},
@@ -98,6 +115,7 @@ var figures = []Figure{
 	{"update_seconds", "time", "seconds", "from rewards to weights"},
 	{"environment_seconds", "time", "seconds", "in the environment, summed over episodes, which overlap"},
 
+	{"engine_idle", "engine", "share", "of the rollout's time in which the engine had nothing to do but to wait for the environment"},
 	{"pages", "engine", "pages", "of the cache"},
 	{"peak_pages", "engine", "pages", "in use at once, so far"},
 	{"cached", "engine", "tokens", "of prompts that did not have to be computed"},
