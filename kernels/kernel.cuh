@@ -72,6 +72,15 @@ DEVICE int lowest_bit(u32 x) {
 #endif
 }
 
+// The place of the highest.
+DEVICE int highest_bit(u32 x) {
+#ifdef __CUDACC__
+	return 31 - __clz(x);
+#else
+	return 31 - __builtin_clz(x);
+#endif
+}
+
 DEVICE float to_float(bf16 x) { return bits_float((u32)x.bits << 16); }
 DEVICE float low(u32 pair) { return bits_float(pair << 16); }
 DEVICE float high(u32 pair) { return bits_float(pair & 0xffff0000u); }
@@ -81,6 +90,14 @@ DEVICE bf16 to_bf16(float x) { return bf16{(u16)cvt_bf16x2(0, x)}; }
 
 DEVICE float shfl_xor(float x, int mask) { return bits_float(shfl_xor(float_bits(x), mask)); }
 DEVICE float shfl(float x, int from) { return bits_float(shfl(float_bits(x), from)); }
+DEVICE double shfl_xor(double x, int mask) {
+	u64 b = double_bits(x);
+	return bits_double((u64)shfl_xor((u32)(b >> 32), mask) << 32 | shfl_xor((u32)b, mask));
+}
+DEVICE double shfl(double x, int from) {
+	u64 b = double_bits(x);
+	return bits_double((u64)shfl((u32)(b >> 32), from) << 32 | shfl((u32)b, from));
+}
 
 // a·b + c, rounded once: the only fused multiply-add there is.
 DEVICE float fma32(float a, float b, float c) { return fmaf(a, b, c); }

@@ -114,16 +114,7 @@ KERNEL(logprob_tiles, LogProbArgs, a, Logits::THREADS, 2) {
 	a.parts[(i64)(row0 + row) * (1 + tiles) + 1 + col0 / VOCAB_TILE] = make_float4(top, q.sum, q.rest + (q.ones - 1), q.mean);
 }
 
-// The sum over a warp's lanes, in every lane.
-DEVICE double sum_warp(double x) {
-	for (int d = 16; d > 0; d /= 2) {
-		u64 bits = double_bits(x);
-		x += bits_double((u64)shfl_xor((u32)(bits >> 32), d) << 32 | shfl_xor((u32)bits, d));
-	}
-	return x;
-}
-
-// A warp has a row: lane l takes tiles l, l+32 and so on, ascending, and the lanes are added as a tree.
+// A warp has a row.
 KERNEL(logprob, LogProbArgs, a, 128, 8) {
 	int row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
 	if (row >= a.R) return;
@@ -134,21 +125,18 @@ KERNEL(logprob, LogProbArgs, a, 128, 8) {
 	}
 	int tiles = blocks(a.V, VOCAB_TILE);
 	const float4* parts = a.parts + (i64)row * (1 + tiles) + 1;
-	float top = minus_infinity(), sum = 0;
-	for (int t = lane; t < tiles; t += 32) top = larger(top, parts[t].x);
-	for (int d = 16; d > 0; d /= 2) top = larger(top, shfl_xor(top, d));
+	float top, sum;
+	join_tiles(tiles, [&](int t) { return make_float2(parts[t].x, parts[t].y); }, top, sum);
 	double rest = 0, mean = 0;
-	for (int t = lane; t < tiles; t += 32) {
+	for (int t = lane; t < tiles && a.entropy; t += 32) {
 		float4 p = parts[t];
 		if (p.y == 0) continue;
-		float weight = tile_weight(p.x, top);
-		sum += p.y * weight;
 		// The largest term of a tile is worth its weight; one of all is not part of the rest.
-		rest += (double)weight * p.z + weight;
-		mean += (double)weight * ((double)p.w + (double)p.y * (p.x - top));
+		double weight = tile_weight(p.x, top);
+		rest += weight * p.z + weight;
+		mean += weight * ((double)p.w + (double)p.y * (p.x - top));
 	}
-	sum = sum_warp(sum), rest = sum_warp(rest) - 1, mean = sum_warp(mean);
-	if (top == minus_infinity()) sum = bits_float(0x7fc00000u);
+	rest = sum_warp(rest) - 1, mean = sum_warp(mean);
 	if (lane != 0) return;
 	a.logp[row] = (parts[-1].x - top) - ln_once(sum);
 	a.lse[row] = top + ln_once(sum);

@@ -87,6 +87,24 @@ DEVICE void syncwarp() {
 #endif
 }
 
+// ---- Integers that several threads add to. The sum does not depend on who comes first; no float is ever added so.
+
+DEVICE void atom_add(u32* at, u32 x) {
+#ifdef __CUDACC__
+	atomicAdd(at, x);
+#else
+	emu::atom_add(at, x);
+#endif
+}
+
+DEVICE void atom_add(u64* at, u64 x) {
+#ifdef __CUDACC__
+	atomicAdd(at, x);
+#else
+	emu::atom_add(at, x);
+#endif
+}
+
 // ---- Barriers of a block
 
 // Every thread of the block.

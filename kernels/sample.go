@@ -80,7 +80,18 @@ type sampleArgs struct {
 	_                                            int32
 }
 
-var sampleOp = Op{Name: "sample", Size: unsafe.Sizeof(sampleArgs{}), CPU: sampleGo}
+var sampleOp = Op{Name: "sample", Size: unsafe.Sizeof(sampleArgs{}), CPU: sampleGo, CUDA: sampleGrid}
+
+func sampleGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*sampleArgs)(args)
+	return rowGrid(a.R, a.V)
+}
+
+// rowGrid has a block for every row of logits (V), with the tiles' masses and two sets of their sums beside the counts
+// of digits in shared memory.
+func rowGrid(R, V int32) Grid {
+	return Grid{X: int(R), Y: 1, Threads: 512, Shared: 16 + 256*(8+4) + 3*8*blocks(int(V), cudaVocabTile)}
+}
 
 func sampleGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*sampleArgs)(args)

@@ -35,7 +35,12 @@ type topLogProbsArgs struct {
 	rows                      int32 // per item
 }
 
-var topLogProbsOp = Op{Name: "toplogprobs", Size: unsafe.Sizeof(topLogProbsArgs{}), CPU: topLogProbsGo}
+var topLogProbsOp = Op{Name: "toplogprobs", Size: unsafe.Sizeof(topLogProbsArgs{}), CPU: topLogProbsGo, CUDA: topLogProbsGrid}
+
+func topLogProbsGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*topLogProbsArgs)(args)
+	return rowGrid(a.R, a.V)
+}
 
 func topLogProbsGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*topLogProbsArgs)(args)
