@@ -49,20 +49,7 @@ func TestAttention(t *testing.T) {
 					cache.forward(b, seqs[0].scale)
 					return kerneltest.Results{"out": b.outputs, "lse": b.logSumExps, "dqkv": cache.backward(b, seqs[0].scale), "delta": d.Get(b.delta)}
 				})
-				at := 0
-				for _, p := range pieces {
-					n := p.hi - p.lo
-					out, lse := rowsOf(got["out"], c.H*c.E, at, n), rowsOf(got["lse"], c.H, at, n)
-					dqkv := rowsOf(got["dqkv"], (c.H+2*c.K)*c.E, at, n)
-					at += n
-					if p.seq < 0 {
-						wantZeros(t, "out of padding", out)
-						wantZeros(t, "lse of padding", lse)
-						wantZeros(t, "dqkv of padding", dqkv)
-						continue
-					}
-					compareAttention(t, seqs[p.seq], out, lse, dqkv)
-				}
+				compareBatch(t, seqs, pieces, got)
 			})
 		}
 	}
@@ -74,6 +61,24 @@ func skipInShort(t *testing.T, large bool) {
 	t.Helper()
 	if large && testing.Short() {
 		t.Skip("large")
+	}
+}
+
+// compareBatch holds the pieces of a batch to their references.
+func compareBatch(t *testing.T, seqs []*sequence, pieces []piece, got kerneltest.Results) {
+	t.Helper()
+	H, K, E, at := seqs[0].H, seqs[0].K, seqs[0].E, 0
+	for _, p := range pieces {
+		n := p.hi - p.lo
+		out, lse, dqkv := rowsOf(got["out"], H*E, at, n), rowsOf(got["lse"], H, at, n), rowsOf(got["dqkv"], (H+2*K)*E, at, n)
+		at += n
+		if p.seq < 0 {
+			wantZeros(t, "out of padding", out)
+			wantZeros(t, "lse of padding", lse)
+			wantZeros(t, "dqkv of padding", dqkv)
+			continue
+		}
+		compareAttention(t, seqs[p.seq], out, lse, dqkv)
 	}
 }
 

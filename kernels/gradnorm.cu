@@ -22,16 +22,6 @@ const int QUADS = LEAF / 4 / LEAF_THREADS;  // of a thread
 const int SUM_THREADS = 1024;
 const int AHEAD = 8;  // leaves that a thread loads before it adds them
 
-DEVICE double shfl_xor(double x, int mask) {
-	union {
-		double d;
-		u32 u[2];
-	} b = {x};
-	b.u[0] = shfl_xor(b.u[0], mask);
-	b.u[1] = shfl_xor(b.u[1], mask);
-	return b.d;
-}
-
 // The sum over the threads of a block, in thread 0. partial is (32) in shared memory.
 DEVICE double sum_block(double x, double* partial) {
 	for (int d = 16; d > 0; d /= 2) x += shfl_xor(x, d);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define DEVICE static inline __attribute__((always_inline))
+#define DEVICE inline __attribute__((always_inline))
 #define EMU_EXPORT __attribute__((visibility("default")))
 
 namespace emu {
@@ -46,6 +46,18 @@ inline float bits_float(unsigned x) {
 inline unsigned float_bits(float f) {
 	unsigned x;
 	memcpy(&x, &f, 4);
+	return x;
+}
+
+inline double bits_double(unsigned long long x) {
+	double f;
+	memcpy(&f, &x, 8);
+	return f;
+}
+
+inline unsigned long long double_bits(double f) {
+	unsigned long long x;
+	memcpy(&x, &f, 8);
 	return x;
 }
 
@@ -100,7 +112,8 @@ void wgmma_wait(int groups);
 void setmaxnreg(int registers, bool up);
 
 // Memory.
-unsigned atomic_add(unsigned* p, unsigned x);
+void atom_add(unsigned* p, unsigned x);
+void atom_add(unsigned long long* p, unsigned long long x);
 void threadfence();
 unsigned long long clock();
 

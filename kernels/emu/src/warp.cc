@@ -188,4 +188,8 @@ void mma_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 	go(f);
 }
 
+// One thread at a time of a block runs, and blocks that run beside it go through the host's atomics.
+void atom_add(unsigned* p, unsigned x) { __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
+void atom_add(unsigned long long* p, unsigned long long x) { __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
+
 } // namespace emu
