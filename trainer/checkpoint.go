@@ -17,10 +17,10 @@ import (
 
 // state is what a full state says beside the masters and moments.
 type state struct {
-	Step           int `json:"step"`  // steps done
-	Drawn          int `json:"drawn"` // problems
-	OptimizerSteps int `json:"optimizer_steps"`
-	Skipped        int `json:"skipped"`
+	Step           int     `json:"step"` // steps done
+	Drawing        drawing `json:"drawing"`
+	OptimizerSteps int     `json:"optimizer_steps"`
+	Skipped        int     `json:"skipped"`
 }
 
 const (
@@ -53,7 +53,10 @@ func (t *Trainer) Save() error {
 		if err := t.learner.writeTensors(filepath.Join(dir, tensorsFile)); err != nil {
 			return err
 		}
-		b, err := json.Marshal(state{t.step, t.drawn, o.steps, o.skipped})
+		b, err := json.Marshal(state{t.step, t.drawing, o.steps, o.skipped})
+		if err == nil {
+			err = t.writeCarried(dir)
+		}
 		if err != nil {
 			return err
 		}
@@ -156,7 +159,10 @@ func (t *Trainer) load(dir string) error {
 	if s.Step < 0 || s.Step > t.recipe.Steps() {
 		return fmt.Errorf("%s: step %d, but the recipe has %d", stateFile, s.Step, t.recipe.Steps())
 	}
-	t.step, t.drawn = s.Step, s.Drawn
+	t.step, t.drawing = s.Step, s.Drawing
+	if err := t.readCarried(dir); err != nil {
+		return err
+	}
 	if err := t.settings(); err != nil {
 		return err
 	}

@@ -109,7 +109,9 @@ func (m *Metrics) sampled(log *StepLog) {
 			}
 			m.Length += float64(r.Sampled())
 			m.LengthMax = max(m.LengthMax, r.Sampled())
-			m.Sampled += r.Sampled()
+			if r.Age == 0 {
+				m.Sampled += r.Sampled()
+			}
 			if r.Truncated() {
 				m.Truncated++
 			}
@@ -152,7 +154,7 @@ func (m *Metrics) trained(s *sample, factor float32) {
 		}
 		d := float64(new) - float64(s.LogProbs[i])
 		m.ratio(d)
-		if m.updates == 0 {
+		if m.updates == 0 && s.Age == 0 {
 			m.compared(d)
 		}
 	}

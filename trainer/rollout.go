@@ -22,6 +22,7 @@ type Rollout struct {
 	End      env.End    // what ended the episode; "" where the environment does not say
 	Calls    []env.Call // of tools, in order
 	Cached   int        // tokens that did not have to be computed
+	Age      int        // steps since it was sampled
 }
 
 // Sampled is the number of tokens that the model wrote.

@@ -70,6 +70,17 @@ func (m *Metrics) drawn(log *StepLog) {
 		n += o.Samples
 	}
 	m.RewardDrawn /= float64(max(n, 1))
+	m.Rested, m.StoppedEarly = log.Rested, log.StoppedEarly
+	for _, g := range log.Groups {
+		if g.Rollouts[0].Age > 0 {
+			m.Carried++
+		}
+	}
+	for _, g := range log.Surplus {
+		for _, r := range g.Rollouts {
+			m.Sampled += r.Sampled()
+		}
+	}
 }
 
 // ratio notes one trained token: new - old.

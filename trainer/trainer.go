@@ -24,7 +24,8 @@ type Trainer struct {
 	roller    *Player
 	learner   *learner
 	step      int // steps done, warm-up included
-	drawn     int // problems drawn for rollouts so far
+	drawing   drawing
+	carried   []Group // sampled in the last step, for the next one
 	notify    func(Progress)
 
 	saved  time.Duration // spent on the run directory since the last step's figures
@@ -165,7 +166,7 @@ func (t *Trainer) reinforce(ctx context.Context, m *Metrics) error {
 			return err
 		}
 	}
-	t.drawn = log.Drawn
+	t.finish(log)
 	return nil
 }
 
