@@ -81,10 +81,11 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	r.Rollout.Dynamic, r.Rollout.OverSampling, r.Rollout.Waves, r.Rollout.Samples = true, 11, 2, 3
 	r.Algorithm.KL = 0.1
 	t.Run("dynamic sampling and a reference", func(t *testing.T) { resumeEqualsUninterrupted(t, r, 5, 7, 10) })
-	r.Rollout.Carry, r.Rollout.EarlyStop, r.Rollout.Rest = "groups", 2, 3
+	r.Warmup.Steps, r.Rollout.Prompts, r.Rollout.Samples, r.Checkpoint.Every = 20, 2, 6, 2
+	r.Rollout.Carry, r.Rollout.EarlyStop, r.Rollout.Rest = "groups", 3, 3
 	t.Run("groups carried over", func(t *testing.T) {
 		carried, rested, stopped := 0, 0, 0
-		for _, m := range resumeEqualsUninterrupted(t, r, 6, 8, 10) {
+		for _, m := range resumeEqualsUninterrupted(t, r, 22, 23, 25) {
 			carried, rested, stopped = carried+m.Carried, rested+m.Rested, stopped+m.StoppedEarly
 		}
 		if carried == 0 || rested == 0 || stopped == 0 {
