@@ -16,6 +16,9 @@ const carriedFile = "carried.gob"
 
 // finish is what remains of a step for the next one.
 func (t *Trainer) finish(log *StepLog) {
+	if t.imported != nil {
+		return // nothing was drawn
+	}
 	t.drawing = t.drawing.after(log, t.recipe.rests())
 	t.carried = log.Surplus
 	for _, g := range t.carried {

@@ -39,18 +39,16 @@ func (l *StepLog) groups() [][]*Rollout {
 	return out
 }
 
-// mixed says that the rewards differ, so that the group can teach. Missing ones differ from none.
+// mixed says that the rewards differ, of the whole or along the way, so that the group can teach. Missing ones differ from
+// none.
 func (g Group) mixed() bool {
-	var seen []float32
+	var whole, process []float32
 	for _, r := range g.Rollouts {
-		if isNaN(r.Reward) {
-			continue
-		}
-		if seen = append(seen, r.Reward); seen[0] != r.Reward {
-			return true
-		}
+		whole, process = append(whole, r.Reward), append(process, r.Process...)
 	}
-	return false
+	_, differs, _ := moments(whole)
+	_, differ, _ := moments(process)
+	return differs != 0 || differ != 0
 }
 
 func (g Group) outcome(d draw) Outcome {
@@ -95,6 +93,9 @@ func (t *Trainer) rollouts(ctx context.Context, m *Metrics) (*StepLog, error) {
 
 // sample fills the log of a step. Until that is written, the journal has what was sampled.
 func (t *Trainer) sample(ctx context.Context, log *StepLog) error {
+	if t.imported != nil {
+		return t.take(log)
+	}
 	if t.dir == nil {
 		return t.fill(ctx, log)
 	}

@@ -149,12 +149,12 @@ func (m *Metrics) trained(s *sample, factor float32) {
 	m.Clipped += float64(s.clipped)
 	for i, new := range s.new {
 		m.Entropy += float64(s.entropy[i])
-		if s.LogProbs == nil {
+		if s.old == nil {
 			continue
 		}
-		d := float64(new) - float64(s.LogProbs[i])
+		d := float64(new) - float64(s.old[i])
 		m.ratio(d)
-		if m.updates == 0 && s.Age == 0 {
+		if m.updates == 0 && s.Age == 0 && s.ours == nil {
 			m.compared(d)
 		}
 	}
