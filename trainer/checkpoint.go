@@ -17,10 +17,12 @@ import (
 
 // state is what a full state says beside the masters and moments.
 type state struct {
-	Step           int `json:"step"`  // steps done
-	Drawn          int `json:"drawn"` // problems
-	OptimizerSteps int `json:"optimizer_steps"`
-	Skipped        int `json:"skipped"`
+	Step           int     `json:"step"` // steps done
+	Drawing        drawing `json:"drawing"`
+	OptimizerSteps int     `json:"optimizer_steps"`
+	Skipped        int     `json:"skipped"`
+	Teacher        uint32  `json:"teacher,omitempty"`  // checksum of its weights
+	Rollouts       uint32  `json:"rollouts,omitempty"` // checksum of the imported file
 }
 
 const (
@@ -53,7 +55,10 @@ func (t *Trainer) Save() error {
 		if err := t.learner.writeTensors(filepath.Join(dir, tensorsFile)); err != nil {
 			return err
 		}
-		b, err := json.Marshal(state{t.step, t.drawn, o.steps, o.skipped})
+		b, err := json.Marshal(state{t.step, t.drawing, o.steps, o.skipped, t.learner.teacherSum, t.imported.sum()})
+		if err == nil {
+			err = t.writeCarried(dir)
+		}
 		if err != nil {
 			return err
 		}
@@ -156,7 +161,16 @@ func (t *Trainer) load(dir string) error {
 	if s.Step < 0 || s.Step > t.recipe.Steps() {
 		return fmt.Errorf("%s: step %d, but the recipe has %d", stateFile, s.Step, t.recipe.Steps())
 	}
-	t.step, t.drawn = s.Step, s.Drawn
+	if s.Teacher != t.learner.teacherSum {
+		return fmt.Errorf("the teacher in %s has other weights than the one that the run began with", t.recipe.Teacher.Dir)
+	}
+	if s.Rollouts != t.imported.sum() {
+		return fmt.Errorf("%s holds other rollouts than when the run began", t.recipe.Data.Rollouts)
+	}
+	t.step, t.drawing = s.Step, s.Drawing
+	if err := t.readCarried(dir); err != nil {
+		return err
+	}
 	if err := t.settings(); err != nil {
 		return err
 	}

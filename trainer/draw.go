@@ -3,29 +3,26 @@ package trainer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
-	"tandem/kernels"
 	"tandem/trainer/env"
 )
 
 // A StepLog is what a step was trained on: enough to train it again without sampling.
 type StepLog struct {
 	Groups []Group
-	Drawn  int // problems drawn by the run, those of this step included
+	Drawn  int // places of the order of problems that the run has gone past, those of this step included
 
 	Outcomes []Outcome // of all groups drawn in this step, in order
+	Rested   int       // problems passed over
+	First    []int     // problems that the next step draws first
+	Surplus  []Group   // sampled in this step, for the next one
 
 	// What dynamic sampling threw away, which nothing was learnt from.
 	Discarded       int // groups
 	DiscardedTokens int // sampled
-}
-
-// An Outcome is what the samples of one problem came to.
-type Outcome struct {
-	Samples, Passed int     // Passed: with a reward above 0
-	Reward          float32 // summed
-	Mixed           bool    // the rewards differ
+	StoppedEarly    int // of the groups, those without all their samples
 }
 
 // A Group is the episodes of one problem.
@@ -42,18 +39,20 @@ func (l *StepLog) groups() [][]*Rollout {
 	return out
 }
 
-// mixed says that the rewards differ, so that the group can teach.
+// mixed says that the rewards differ, of the whole or along the way, so that the group can teach. Missing ones differ from
+// none.
 func (g Group) mixed() bool {
+	var whole, process []float32
 	for _, r := range g.Rollouts {
-		if r.Reward != g.Rollouts[0].Reward {
-			return true
-		}
+		whole, process = append(whole, r.Reward), append(process, r.Process...)
 	}
-	return false
+	_, differs, _ := moments(whole)
+	_, differ, _ := moments(process)
+	return differs != 0 || differ != 0
 }
 
-func (g Group) outcome() Outcome {
-	o := Outcome{Samples: len(g.Rollouts), Mixed: g.mixed()}
+func (g Group) outcome(d draw) Outcome {
+	o := Outcome{Problem: d.problem, Pass: d.pass, Samples: len(g.Rollouts), Mixed: g.mixed()}
 	for _, r := range g.Rollouts {
 		if r.Reward > 0 {
 			o.Passed++
@@ -94,6 +93,9 @@ func (t *Trainer) rollouts(ctx context.Context, m *Metrics) (*StepLog, error) {
 
 // sample fills the log of a step. Until that is written, the journal has what was sampled.
 func (t *Trainer) sample(ctx context.Context, log *StepLog) error {
+	if t.imported != nil {
+		return t.take(log)
+	}
 	if t.dir == nil {
 		return t.fill(ctx, log)
 	}
@@ -118,40 +120,48 @@ func (t *Trainer) logStep(log *StepLog) error {
 // groups, in the order drawn, whose rewards differ; after the last wave the first of the others fill what is missing.
 func (t *Trainer) fill(ctx context.Context, log *StepLog) error {
 	r := t.recipe.Rollout
-	want, wave, waves := r.Prompts, r.Prompts, 1
+	wave, waves := r.Prompts, 1
 	if r.Dynamic {
 		wave, waves = max(r.Prompts, r.OverSampling), r.Waves
 	}
-	log.Drawn = t.drawn
-	var spare []Group
-	for w := 0; w < waves && len(log.Groups) < want; w++ {
-		problems := t.problems(log.Drawn, wave)
-		first := log.Drawn - t.drawn
-		log.Drawn += wave
-		done := 0
-		groups, err := t.roller.play(ctx, problems, r.Samples, t.sampling(), func(p, g int) uint64 {
-			return memberSeed(t.recipe.Seed, t.step, first+p, g, drawReplies)
-		}, func(*Rollout) {
-			done++
-			t.notify(Progress{"rollout", done, wave * r.Samples})
-		})
+	log.Groups = slices.Clone(t.carried)
+	at := t.drawing
+	var surplus, spare []Group // surplus: their rewards differ, too
+	var again []int            // the problems of surplus
+	for w := 0; w < waves && len(log.Groups) < r.Prompts; w++ {
+		draws, rested := at.next(t.recipe.Seed, len(t.task.Problems), wave)
+		log.Rested += rested
+		groups, err := t.wave(ctx, t.problems(draws), w*wave)
 		if err != nil {
 			return err
 		}
-		for p, rollouts := range groups {
-			g := Group{problems[p], rollouts}
-			log.Outcomes = append(log.Outcomes, g.outcome())
+		for i, g := range groups {
+			o := g.outcome(draws[i])
+			log.Outcomes = append(log.Outcomes, o)
 			switch {
-			case len(log.Groups) < want && (g.mixed() || !r.Dynamic):
+			case !r.Dynamic || o.Mixed && len(log.Groups) < r.Prompts:
 				log.Groups = append(log.Groups, g)
+			case o.Mixed:
+				surplus, again = append(surplus, g), append(again, draws[i].problem)
 			default:
 				spare = append(spare, g)
 			}
+			if len(g.Rollouts) < r.Samples {
+				log.StoppedEarly++
+			}
 		}
 	}
-	missing := min(want-len(log.Groups), len(spare))
+	missing := min(r.Prompts-len(log.Groups), len(spare))
 	log.Groups, spare = append(log.Groups, spare[:missing]...), spare[missing:]
-	for _, g := range spare {
+	log.Drawn, log.First = at.At, at.First
+	switch r.Carry {
+	case "prompts":
+		log.First = append(slices.Clone(again), at.First...)
+	case "groups":
+		n := min(len(surplus), r.Prompts)
+		log.Surplus, surplus = surplus[:n:n], surplus[n:]
+	}
+	for _, g := range slices.Concat(surplus, spare) {
 		log.Discarded++
 		for _, r := range g.Rollouts {
 			log.DiscardedTokens += r.Sampled()
@@ -160,30 +170,40 @@ func (t *Trainer) fill(ctx context.Context, log *StepLog) error {
 	return nil
 }
 
-// problems are n of them from the at-th on: the data in an order drawn anew for every pass over it.
-func (t *Trainer) problems(at, n int) []env.Problem {
-	N := len(t.task.Problems)
-	out := make([]env.Problem, n)
-	var order []int
-	pass := -1
-	for i := range out {
-		if e := (at + i) / N; e != pass {
-			pass, order = e, permutation(t.recipe.Seed, e, N)
+// wave samples the groups of problems, which are the first-th and on of the step. Where the recipe asks for it, a group
+// whose first samples have equal rewards gets no more of them.
+func (t *Trainer) wave(ctx context.Context, problems []env.Problem, first int) ([]Group, error) {
+	r := t.recipe.Rollout
+	begin := r.Samples
+	if r.EarlyStop > 0 {
+		begin = r.EarlyStop
+	}
+	groups := make([]Group, len(problems))
+	at := make([]int, len(problems))
+	for i, p := range problems {
+		groups[i].Problem, at[i] = p, i
+	}
+	done := 0
+	sample := func(at []int, from, to int) error {
+		these := make([]env.Problem, len(at))
+		for i, p := range at {
+			these[i] = problems[p]
 		}
-		out[i] = t.task.Problems[order[(at+i)%N]]
+		got, err := t.roller.play(ctx, these, to-from, t.sampling(), func(p, g int) uint64 {
+			return memberSeed(t.recipe.Seed, t.step, first+at[p], from+g, drawReplies)
+		}, func(*Rollout) {
+			done++
+			t.notify(Progress{"rollout", done, len(problems) * r.Samples})
+		})
+		for i, rollouts := range got {
+			groups[at[i]].Rollouts = append(groups[at[i]].Rollouts, rollouts...)
+		}
+		return err
 	}
-	return out
-}
-
-// permutation of n by Fisher and Yates.
-func permutation(seed uint64, pass, n int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
+	err := sample(at, 0, begin)
+	if err == nil && begin < r.Samples {
+		at = slices.DeleteFunc(at, func(p int) bool { return !groups[p].mixed() })
+		err = sample(at, begin, r.Samples)
 	}
-	for i := n - 1; i > 0; i-- {
-		j := int(kernels.Seed(seed, uint32(pass), uint32(i), 0, drawProblems) % uint64(i+1))
-		order[i], order[j] = order[j], order[i]
-	}
-	return order
+	return groups, err
 }

@@ -97,6 +97,9 @@ func (e *Episode) add(t turn) {
 	r.Tokens = append(r.Tokens, t.Reply.Tokens...)
 	r.Spans = append(r.Spans, span{at, len(r.Tokens)})
 	r.LogProbs = append(r.LogProbs, t.LogProbs...)
+	if len(t.Turn.Process) > 0 {
+		r.reward(t.Turn.Process, len(t.Reply.Tokens))
+	}
 	r.Tokens = append(r.Tokens, t.Turn.Append...)
 	r.Calls = append(r.Calls, t.Turn.Calls...)
 	r.Stop = string(t.Stop)
@@ -144,6 +147,9 @@ func (e *Episode) turn(ctx context.Context) (t turn, err error) {
 	leave()
 	if err != nil {
 		return t, err
+	}
+	if n := len(t.Turn.Process); n > 1 && n != len(t.Reply.Tokens) {
+		return t, fmt.Errorf("the environment gives %d process rewards to a turn of %d tokens", n, len(t.Reply.Tokens))
 	}
 	if n, room := len(t.Turn.Append), t.Reply.Room; !t.Turn.Done && (room < 1 || n > room) {
 		return t, fmt.Errorf("the environment goes on with %d tokens where there is room for %d", n, room)

@@ -22,6 +22,9 @@ func GRPO(c GRPOConfig) Algorithm {
 	}
 }
 
+// missing is a reward that is not there.
+var missing = float32(math.NaN())
+
 // advantageEps keeps a small standard deviation from blowing up what is left of the rewards.
 const advantageEps = 1e-6
 

@@ -14,6 +14,8 @@ type sample struct {
 	adv    []float32 // per sampled token
 	weight float32   // of its summed token losses
 
+	old          []float32 // log-probs that the ratio is over: per sampled token, nil in supervised training
+	ours         []float32 // those of an imported one under the weights before the step, which are old then; else nil
 	ref          []float32 // log-probs under the frozen reference: per sampled token, nil without one
 	new, entropy []float32 // as trained: per sampled token
 	loss         float32   // summed, not weighted
@@ -47,7 +49,7 @@ func weigh(alg Algorithm, groups [][]*Rollout, rewards [][]float32, loss Loss, m
 	var samples []*sample
 	for p, group := range groups {
 		for g, r := range group {
-			s := &sample{Rollout: r, weight: weights[p][g], adv: make([]float32, tokens[p][g])}
+			s := &sample{Rollout: r, weight: weights[p][g], adv: make([]float32, tokens[p][g]), old: r.LogProbs}
 			for i := range s.adv {
 				s.adv[i] = adv[p][g]
 			}
@@ -75,6 +77,9 @@ type learner struct {
 	host *kernels.Transfer
 	ref  *pass // over weights of its own; nil without a reference
 
+	teacher    *pass  // likewise
+	teacherSum uint32 // checksum of its weights
+
 	spent *Spent // where the time of the step at hand goes
 }
 
@@ -100,6 +105,9 @@ func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error
 		if err := l.reference(dev, r); err != nil {
 			return nil, fmt.Errorf("reference: %w", err)
 		}
+	}
+	if err := l.teach(dev, r); err != nil {
+		return nil, fmt.Errorf("teacher: %w", err)
 	}
 	if err := opt.startMasters(host); err != nil {
 		return nil, fmt.Errorf("masters: %w", err)
@@ -129,24 +137,14 @@ func (l *learner) freeze() error {
 	return l.pass.q.Sync()
 }
 
-// refer computes the log-probs of the samples' tokens under the reference.
-func (l *learner) refer(ctx context.Context, samples []*sample, invT float32) error {
-	if l.ref == nil {
-		return nil
-	}
+// score gives the log-probs of the samples' tokens under the weights of a pass, as they are.
+func (l *learner) score(ctx context.Context, p *pass, samples []*sample, invT float32) ([][]float32, error) {
 	defer clocked(&l.spent.ReferenceSeconds)()
 	seqs, spans := make([][]int32, len(samples)), make([][]span, len(samples))
 	for i, s := range samples {
 		seqs[i], spans[i] = s.Tokens, s.Spans
 	}
-	refs, err := l.ref.logProbs(ctx, seqs, spans, invT)
-	if err != nil {
-		return fmt.Errorf("reference: %w", err)
-	}
-	for i, s := range samples {
-		s.ref = refs[i]
-	}
-	return nil
+	return p.logProbs(ctx, seqs, spans, invT)
 }
 
 func (l *learner) restart(cfg OptimizerConfig) error {
@@ -214,7 +212,7 @@ func (l *learner) backprop(alg Algorithm, samples []*sample, heads []int, invT f
 		s.new = append([]float32(nil), p.logp.host[lo:hi]...)
 		s.entropy = append([]float32(nil), p.entropy.host[lo:hi]...)
 		dlogp := p.dlogp.host[lo:hi]
-		s.loss, s.clipped = alg.Grad(Terms{New: s.new, Old: s.LogProbs, Adv: s.adv, Ref: s.ref}, dlogp)
+		s.loss, s.clipped = alg.Grad(Terms{New: s.new, Old: s.old, Adv: s.adv, Ref: s.ref}, dlogp)
 		for t := range dlogp {
 			dlogp[t] *= s.weight
 		}

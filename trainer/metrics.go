@@ -109,7 +109,9 @@ func (m *Metrics) sampled(log *StepLog) {
 			}
 			m.Length += float64(r.Sampled())
 			m.LengthMax = max(m.LengthMax, r.Sampled())
-			m.Sampled += r.Sampled()
+			if r.Age == 0 {
+				m.Sampled += r.Sampled()
+			}
 			if r.Truncated() {
 				m.Truncated++
 			}
@@ -147,12 +149,12 @@ func (m *Metrics) trained(s *sample, factor float32) {
 	m.Clipped += float64(s.clipped)
 	for i, new := range s.new {
 		m.Entropy += float64(s.entropy[i])
-		if s.LogProbs == nil {
+		if s.old == nil {
 			continue
 		}
-		d := float64(new) - float64(s.LogProbs[i])
+		d := float64(new) - float64(s.old[i])
 		m.ratio(d)
-		if m.updates == 0 {
+		if m.updates == 0 && s.Age == 0 && s.ours == nil {
 			m.compared(d)
 		}
 	}

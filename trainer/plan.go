@@ -43,6 +43,7 @@ func NewPlan(r Recipe, c model.Config, d kernels.DType, free int) Plan {
 			PlanItem{"reference", n * d.Size(), "frozen weights, for the KL penalty"},
 			PlanItem{"its pass", passPages(l)*model.PageBytes(c, d) + model.ActivationBytes(c, d, l, false) + model.BatchBytes(l) + 3*4*l.Heads, fmt.Sprintf("micro-batches of %d rows", l.Rows)})
 	}
+	p.Items = append(p.Items, planTeacher(r, c, d)...)
 	return p
 }
 
@@ -81,6 +82,11 @@ func size(bytes int) string {
 
 // Fit says that a recipe fits into the device's memory, or what is the largest setting of it that does.
 func Fit(r Recipe, c model.Config, d kernels.DType, free int) error {
+	if r.Teacher.Dir != "" {
+		if _, err := r.Teacher.shape(c, r.Model.Context); err != nil {
+			return fmt.Errorf("teacher: %w", err)
+		}
+	}
 	total := func(r Recipe) int { return NewPlan(r, c, d, free).Total() }
 	if total(r) <= free {
 		return nil

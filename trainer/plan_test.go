@@ -29,6 +29,7 @@ func (c *counted) Pinned(n int) (kernels.Ptr, []byte, error) {
 
 // TestPlanIsWhatARunTakes compares the plan with what weights, trainer and engine take, and sees that no step takes more.
 func TestPlanIsWhatARunTakes(t *testing.T) {
+	teacher := newTeacher(t, 0)
 	for _, change := range []func(*Recipe){
 		func(*Recipe) {},
 		func(r *Recipe) { r.Model.DType = "float32" },
@@ -36,6 +37,7 @@ func TestPlanIsWhatARunTakes(t *testing.T) {
 			r.States = StatesConfig{Master: "bf16+16", FirstMoment: "bf16", SecondMoment: "float16"}
 		},
 		func(r *Recipe) { r.Algorithm.KL = 0.1 },
+		func(r *Recipe) { r.Teacher.Dir = teacher },
 		func(r *Recipe) { r.Rollout.Batch, r.Rollout.Pages, r.Train.Rows, r.Model.Context = 5, 9, 1000, 300 },
 	} {
 		r := testRecipe()

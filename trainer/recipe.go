@@ -23,6 +23,7 @@ type Recipe struct {
 	Optimizer  OptimizerConfig  `toml:"optimizer"`
 	States     StatesConfig     `toml:"states"`
 	Train      TrainConfig      `toml:"train"`
+	Teacher    TeacherConfig    `toml:"teacher"`
 	Evaluation EvaluationConfig `toml:"evaluation"`
 	Checkpoint CheckpointConfig `toml:"checkpoint"`
 }
@@ -39,15 +40,16 @@ type ModelConfig struct {
 
 // DataConfig says what it is trained on.
 type DataConfig struct {
-	Task    string `toml:"task"`     // "addition", "multiplication", or "file": problems with answers
-	Train   string `toml:"train"`    // file: JSON Lines or Parquet, with a slice: path@[a:b]
-	HeldOut string `toml:"held_out"` // file likewise, for evaluation; problems of a task are its own
-	Problem string `toml:"problem"`  // the column with the question; "" finds problem, question or prompt
-	Answer  string `toml:"answer"`   // the column with the answer; "" finds answer, label or the box in solution
-	Grader  string `toml:"grader"`   // how a reply is scored
-	Reward  string `toml:"reward"`   // score: the grader's; signed: 1 or -1; calls: signed, and less is lost by a wrong reply that calls
-	System  string `toml:"system"`   // a system message before every problem
-	Suffix  string `toml:"suffix"`   // text after every problem
+	Task     string `toml:"task"`     // "addition", "multiplication", or "file": problems with answers
+	Train    string `toml:"train"`    // file: JSON Lines or Parquet, with a slice: path@[a:b]
+	HeldOut  string `toml:"held_out"` // file likewise, for evaluation; problems of a task are its own
+	Rollouts string `toml:"rollouts"` // train on rollouts that were sampled elsewhere: JSON Lines; "" samples
+	Problem  string `toml:"problem"`  // the column with the question; "" finds problem, question or prompt
+	Answer   string `toml:"answer"`   // the column with the answer; "" finds answer, label or the box in solution
+	Grader   string `toml:"grader"`   // how a reply is scored
+	Reward   string `toml:"reward"`   // score: the grader's; signed: 1 or -1; calls: signed, and less is lost by a wrong reply that calls
+	System   string `toml:"system"`   // a system message before every problem
+	Suffix   string `toml:"suffix"`   // text after every problem
 }
 
 // WarmupConfig is supervised training before the rollouts, with an optimizer of its own.
@@ -69,9 +71,12 @@ type RolloutConfig struct {
 	TopP        float32 `toml:"top_p"`
 	TopK        int     `toml:"top_k"`
 
-	Dynamic      bool `toml:"dynamic"`       // keep only prompts whose replies differ in reward
-	OverSampling int  `toml:"over_sampling"` // prompts drawn at a time for that; 0 is prompts
-	Waves        int  `toml:"waves"`         // times at most; then the others fill up
+	Dynamic      bool   `toml:"dynamic"`       // keep only prompts whose replies differ in reward
+	OverSampling int    `toml:"over_sampling"` // prompts drawn at a time for that; 0 is prompts
+	Waves        int    `toml:"waves"`         // times at most; then the others fill up
+	Carry        string `toml:"carry"`         // of more of them than a step takes: prompts are drawn again first in the next; groups are trained then, one step old; off
+	EarlyStop    int    `toml:"early_stop"`    // samples after which a prompt gets no more of them if all have one reward; 0 is off
+	Rest         int    `toml:"rest"`          // times at most that a prompt is passed over since its replies had one reward: 1, 3, 7, ... in a row; 0 is off
 
 	Pages int `toml:"pages"` // of the cache; 0 is what all sequences need, or what fits
 	Batch int `toml:"batch"` // sequences decoded together at most; 0 is all of a step
@@ -81,7 +86,7 @@ type RolloutConfig struct {
 // AlgorithmConfig says what a reward does.
 type AlgorithmConfig struct {
 	Name     string  `toml:"name"` // grpo, gspo, cispo, rloo or reinforce++
-	Std      bool    `toml:"std"`  // advantages over the group's standard deviation (grpo, gspo, cispo)
+	Std      bool    `toml:"std"`  // advantages over the group's standard deviation (grpo, gspo, cispo, process rewards)
 	ClipLow  float32 `toml:"clip_low"`
 	ClipHigh float32 `toml:"clip_high"`
 	DualClip float32 `toml:"dual_clip"` // 0 is off
@@ -91,6 +96,10 @@ type AlgorithmConfig struct {
 	KL          float32 `toml:"kl"`           // weight of the penalty for leaving the weights as they were at the start; 0 is off
 	KLEstimator string  `toml:"kl_estimator"` // k1, k2 or k3
 	KLIn        string  `toml:"kl_in"`        // loss or reward
+
+	TIS     float32 `toml:"tis"`     // imported rollouts: importance weights are truncated here; 0 is off
+	Process float32 `toml:"process"` // weight of process rewards, where the environment gives any
+	Gamma   float32 `toml:"gamma"`   // discount of process rewards, per token
 
 	OverlongFilter bool `toml:"overlong_filter"` // replies that the limit ended are left out, of their group's mean, too
 	OverlongCache  int  `toml:"overlong_cache"`  // the reward falls by up to 1 over this many tokens before the limit; 0 is off
@@ -148,10 +157,11 @@ func DefaultRecipe() Recipe {
 		Data:       DataConfig{Task: "file", Grader: "tandem", Reward: "score"},
 		Tools:      defaultTools(),
 		Warmup:     WarmupConfig{Samples: 64, Loss: LossToken, Optimizer: warm},
-		Rollout:    RolloutConfig{Prompts: 16, Samples: 8, MaxTokens: 1024, Temperature: 1, TopP: 1, Rows: 2048, Waves: 4},
-		Algorithm:  AlgorithmConfig{Name: "grpo", Std: true, ClipLow: 0.2, ClipHigh: 0.28, Loss: LossSample, Updates: 1, KLEstimator: "k3", KLIn: "loss"},
+		Rollout:    RolloutConfig{Prompts: 16, Samples: 8, MaxTokens: 1024, Temperature: 1, TopP: 1, Rows: 2048, Waves: 4, Carry: "prompts", Rest: 7},
+		Algorithm:  AlgorithmConfig{Name: "grpo", Std: true, ClipLow: 0.2, ClipHigh: 0.28, Loss: LossSample, Updates: 1, KLEstimator: "k3", KLIn: "loss", TIS: 2, Process: 1, Gamma: 1},
 		Optimizer:  adam,
 		States:     StatesConfig{Master: "float32", FirstMoment: "float32", SecondMoment: "float32"},
+		Teacher:    TeacherConfig{KL: 1},
 		Train:      TrainConfig{Steps: 100, Rows: 4096},
 		Evaluation: EvaluationConfig{Problems: 256, Samples: 1},
 		Checkpoint: CheckpointConfig{Every: 20, Keep: 2, Best: true},

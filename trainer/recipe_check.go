@@ -30,7 +30,7 @@ func (r Recipe) Check() error {
 	want(m.Context >= 2, "model.context is %d, want at least 2", m.Context)
 
 	oneOf("data.task", r.Data.Task, "addition", "multiplication", "file")
-	want(r.Data.Task != "file" || r.Data.Train != "", "data.train is empty: want a file of problems")
+	want(r.Data.Task != "file" || r.Data.Train != "" || r.Data.Rollouts != "", "data.train is empty: want a file of problems")
 
 	want(ro.Prompts >= 1, "rollout.prompts is %d, want at least 1", ro.Prompts)
 	want(ro.Samples >= 1, "rollout.samples is %d, want at least 1", ro.Samples)
@@ -56,7 +56,7 @@ func (r Recipe) Check() error {
 	want(r.Train.Rows >= m.Context, "train.rows is %d, want at least model.context, %d: a sequence is not split", r.Train.Rows, m.Context)
 	want(r.Warmup.Steps == 0 || r.Warmup.Samples >= 1, "warmup.samples is %d, want at least 1", r.Warmup.Samples)
 	oneOf("warmup.loss", string(r.Warmup.Loss), string(LossSample), string(LossToken))
-	faults = append(faults, r.checkTools(), r.Optimizer.check("optimizer"), r.Warmup.Optimizer.check("warmup.optimizer"), r.checkStates())
+	faults = append(faults, r.checkTools(), r.checkSignals(), r.Optimizer.check("optimizer"), r.Warmup.Optimizer.check("warmup.optimizer"), r.checkStates())
 
 	want(r.Evaluation.Every >= 0 && r.Evaluation.Problems >= 0 && r.Evaluation.Samples >= 1, "evaluation.every, problems and samples are %d, %d and %d, want 0, 0 and 1 at least",
 		r.Evaluation.Every, r.Evaluation.Problems, r.Evaluation.Samples)

@@ -81,12 +81,23 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	r.Rollout.Dynamic, r.Rollout.OverSampling, r.Rollout.Waves, r.Rollout.Samples = true, 11, 2, 3
 	r.Algorithm.KL = 0.1
 	t.Run("dynamic sampling and a reference", func(t *testing.T) { resumeEqualsUninterrupted(t, r, 5, 7, 10) })
+	r.Warmup.Steps, r.Rollout.Prompts, r.Rollout.Samples, r.Checkpoint.Every = 20, 2, 6, 2
+	r.Rollout.Carry, r.Rollout.EarlyStop, r.Rollout.Rest = "groups", 3, 3
+	t.Run("groups carried over", func(t *testing.T) {
+		carried, rested, stopped := 0, 0, 0
+		for _, m := range resumeEqualsUninterrupted(t, r, 22, 23, 25) {
+			carried, rested, stopped = carried+m.Carried, rested+m.Rested, stopped+m.StoppedEarly
+		}
+		if carried == 0 || rested == 0 || stopped == 0 {
+			t.Errorf("%d groups were carried over, %d problems passed over, %d groups stopped early: want some of each", carried, rested, stopped)
+		}
+	})
 }
 
-func resumeEqualsUninterrupted(t *testing.T, r Recipe, stops ...int) {
+func resumeEqualsUninterrupted(t *testing.T, r Recipe, stops ...int) (want []Metrics) {
 	t.Helper()
 	whole := newTestTrainer(t, r, nil)
-	want := steps(t, whole, r.Steps())
+	want = steps(t, whole, r.Steps())
 	state := weightsOf(t, whole)
 	for _, stop := range stops {
 		path := filepath.Join(t.TempDir(), "run")
@@ -114,6 +125,7 @@ func resumeEqualsUninterrupted(t *testing.T, r Recipe, stops ...int) {
 		sameState(t, weightsOf(t, second), state, fmt.Sprintf("stopped after %d", stop))
 		dir.Close()
 	}
+	return want
 }
 
 // TestGradientDoesNotDependOnMicroBatches cuts one step in different ways, and gives the device other workers.
@@ -341,32 +353,6 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 		if err := os.WriteFile(tt.file, whole, 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-func TestProblemsComeOncePerPass(t *testing.T) {
-	tr := newTestTrainer(t, testRecipe(), nil)
-	var ids []int
-	for step := range 8 {
-		for _, p := range tr.problems(5*step, 5) {
-			ids = append(ids, p.ID)
-		}
-	}
-	orders := make(map[string]bool)
-	for pass := range 5 {
-		seen := make(map[int]bool)
-		order := ""
-		for _, id := range ids[8*pass : 8*pass+8] {
-			seen[id] = true
-			order += string(rune('0' + id))
-		}
-		if len(seen) != 8 {
-			t.Errorf("pass %d has problems %s", pass, order)
-		}
-		orders[order] = true
-	}
-	if len(orders) == 1 {
-		t.Error("every pass has the same order")
 	}
 }
 

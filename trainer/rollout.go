@@ -22,6 +22,9 @@ type Rollout struct {
 	End      env.End    // what ended the episode; "" where the environment does not say
 	Calls    []env.Call // of tools, in order
 	Cached   int        // tokens that did not have to be computed
+	Age      int        // steps since it was sampled
+	Imported bool       // sampled by another program
+	Process  []float32  // rewards along the way, per sampled token, a NaN for none; may be short or nil
 }
 
 // Sampled is the number of tokens that the model wrote.

@@ -59,6 +59,10 @@ type sums struct {
 	Ratios               int // tokens
 	Compared             int // tokens whose log-probs the step's first weights should repeat
 	Mismatch             float64
+	Weights, Truncated   int // tokens
+	Weight               float64
+	Taught, Referred     int // tokens
+	Teacher, Reference   float64
 }
 
 // drawn notes what all that was drawn for the step was worth.
@@ -70,6 +74,27 @@ func (m *Metrics) drawn(log *StepLog) {
 		n += o.Samples
 	}
 	m.RewardDrawn /= float64(max(n, 1))
+	m.Rested, m.StoppedEarly = log.Rested, log.StoppedEarly
+	n = 0
+	for _, g := range log.Groups {
+		if g.Rollouts[0].Age > 0 {
+			m.Carried++
+		}
+		for _, r := range g.Rollouts {
+			n++
+			for _, p := range r.Process {
+				if !isNaN(p) {
+					m.ProcessReward += float64(p)
+				}
+			}
+		}
+	}
+	m.ProcessReward /= float64(max(n, 1))
+	for _, g := range log.Surplus {
+		for _, r := range g.Rollouts {
+			m.Sampled += r.Sampled()
+		}
+	}
 }
 
 // ratio notes one trained token: new - old.
@@ -90,12 +115,27 @@ func (m *Metrics) compared(d float64) {
 	m.sums.Compared++
 }
 
+// reference notes how far the tokens of a sample are from the frozen reference.
+func (m *Metrics) reference(old, refs []float32) {
+	for i, ref := range refs {
+		v, _ := KL{Estimator: "k3"}.value(old[i], ref)
+		m.sums.Reference += v
+	}
+	m.sums.Referred += len(refs)
+}
+
 // finishSignals turns sums into means.
 func (m *Metrics) finishSignals() {
 	if n := float64(m.sums.Advantages); n > 0 {
 		m.AdvantageMean = m.sums.Advantage / n
 		m.AdvantageStd = math.Sqrt(max(0, m.sums.AdvSquare/n-m.AdvantageMean*m.AdvantageMean))
 	}
+	m.Importance = 1
+	if n := float64(m.sums.Weights); n > 0 {
+		m.Importance, m.ImportanceCapped = m.sums.Weight/n, float64(m.sums.Truncated)/n
+	}
+	m.TeacherKL = m.sums.Teacher / float64(max(m.sums.Taught, 1))
+	m.ReferenceKL = m.sums.Reference / float64(max(m.sums.Referred, 1))
 	if m.sums.Compared > 0 {
 		m.MismatchMean = m.sums.Mismatch / float64(m.sums.Compared)
 	}
@@ -121,27 +161,25 @@ func (m *Metrics) budgets(e env.Env, log *StepLog, maxTokens int) {
 }
 
 // rewardAt is what a rollout would have been worth, had budget sampled tokens ended it. Where the environment can't tell
-// afterwards, that is 0, or the lowest reward of the step if it is below.
+// afterwards, or did not set the problem, that is 0, or the lowest reward of the step if it is below.
 func rewardAt(e env.Env, g Group, r *Rollout, budget int, lowest float32) float32 {
 	if r.Sampled() <= budget {
 		return r.Reward
 	}
 	cutter, ok := e.(env.Cutter)
-	if !ok {
+	if !ok || r.Imported {
 		return lowest
 	}
-	return cutter.Cut(g.Problem, r.Tokens[r.Spans[0][0]:r.cut(budget)])
-}
-
-// cut is the place in Tokens after the first n sampled ones.
-func (r *Rollout) cut(n int) int {
-	for _, s := range r.Spans {
-		if n <= s[1]-s[0] {
-			return s[0] + n
+	at := &env.Episode{Problem: g.Problem, Tokens: r.Tokens[:r.Spans[0][0]]}
+	for i, s := range r.Spans {
+		if n := s[1] - s[0]; budget > n {
+			budget -= n
+			at.Past = append(at.Past, env.Exchange{Reply: env.Reply{Tokens: r.Tokens[s[0]:s[1]]}, Turn: env.Turn{Append: r.Tokens[s[1]:r.Spans[i+1][0]]}})
+			continue
 		}
-		n -= s[1] - s[0]
+		return cutter.Cut(at, r.Tokens[s[0]:s[0]+budget])
 	}
-	return len(r.Tokens)
+	panic("trainer: a reply longer than the budget ends before it")
 }
 
 // noteAdvantages adds the tokens of a sample to the sums, and gives their mean magnitude.

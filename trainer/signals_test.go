@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,12 +27,15 @@ type firstSeven struct {
 	seen *[][]int32
 }
 
-func (f firstSeven) Cut(_ env.Problem, reply []int32) float32 {
-	*f.seen = append(*f.seen, reply)
-	for _, t := range reply {
-		if t == 7 {
-			return 1
-		}
+func (f firstSeven) Cut(e *env.Episode, last []int32) float32 {
+	var all []int32
+	for _, x := range e.Past {
+		all = append(append(all, x.Reply.Tokens...), x.Turn.Append...)
+	}
+	all = append(all, last...)
+	*f.seen = append(*f.seen, all)
+	if slices.Contains(all, 7) {
+		return 1
 	}
 	return -1
 }
@@ -59,7 +63,7 @@ func TestRewardByBudget(t *testing.T) {
 			continue
 		}
 		for i, want := range tt.cuts {
-			if len(seen[i]) != len(want) {
+			if !slices.Equal(seen[i], want) {
 				t.Errorf("%s: graded %v, want %v", tt.name, seen, tt.cuts)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"tandem/engine"
@@ -24,7 +23,10 @@ type Trainer struct {
 	roller    *Player
 	learner   *learner
 	step      int // steps done, warm-up included
-	drawn     int // problems drawn for rollouts so far
+	drawing   drawing
+	carried   []Group                // sampled in the last step, for the next one
+	imported  *imported              // what is trained on instead of sampling; nil without
+	ours      map[*Rollout][]float32 // log-probs of the step's imported rollouts before its first update
 	notify    func(Progress)
 
 	saved  time.Duration // spent on the run directory since the last step's figures
@@ -44,11 +46,18 @@ func (r Recipe) Steps() int { return r.Warmup.Steps + r.Train.Steps }
 // New takes the memory of a run, for weights that are already loaded. The recipe must be checked. dir may be nil, and
 // notify, too.
 func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *run.Dir, notify func(Progress)) (*Trainer, error) {
-	if len(task.Problems) == 0 && r.Train.Steps > 0 {
+	if len(task.Problems) == 0 && r.Train.Steps > 0 && r.Data.Rollouts == "" {
 		return nil, errors.New("trainer: the task has no problems to train on")
 	}
 	if len(task.Demonstrations) == 0 && r.Warmup.Steps > 0 {
 		return nil, errors.New("trainer: warmup.steps is set, but the task has no demonstrations")
+	}
+	var given *imported
+	if r.Data.Rollouts != "" {
+		var err error
+		if given, err = openImported(r.Data.Rollouts, limitsOf(r, w.Config)); err != nil {
+			return nil, fmt.Errorf("trainer: %w", err)
+		}
 	}
 	e, err := engine.New(dev, w, r.engineConfig())
 	if err != nil {
@@ -62,7 +71,7 @@ func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *ru
 	if notify == nil {
 		notify = func(Progress) {}
 	}
-	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: NewPlayer(e, task.Env), learner: l, notify: notify, device: dev}
+	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: NewPlayer(e, task.Env), learner: l, imported: given, notify: notify, device: dev}
 	t.fixed.MemoryPlanned = NewPlan(r, w.Config, w.Arena.DType, 0).Total()
 	t.fixed.Pages = e.Config().Pages
 	return t, t.begin()
@@ -156,23 +165,29 @@ func (t *Trainer) reinforce(ctx context.Context, m *Metrics) error {
 	m.sampled(log)
 	m.budgets(t.task.Env, log, t.recipe.Rollout.MaxTokens)
 	a, n := t.recipe.Algorithm, t.step-t.recipe.Warmup.Steps
-	share := len(groups) / a.Updates
+	if err := t.compare(ctx, groups, m); err != nil {
+		return err
+	}
 	for u := range a.Updates {
+		share := groups[u*len(groups)/a.Updates : (u+1)*len(groups)/a.Updates]
+		if len(share) == 0 {
+			continue // fewer imported groups than updates
+		}
 		if u > 0 {
 			ctx = context.WithoutCancel(ctx) // the weights have changed: the step is done to its end
 		}
-		if err := t.update(ctx, t.algorithm, groups[u*share:(u+1)*share], a.Loss, t.recipe.Optimizer.rate(n, t.recipe.Train.Steps), m); err != nil {
+		if err := t.update(ctx, t.algorithm, share, a.Loss, t.recipe.Optimizer.rate(n, t.recipe.Train.Steps), m); err != nil {
 			return err
 		}
 	}
-	t.drawn = log.Drawn
+	t.finish(log)
 	return nil
 }
 
 // update is one optimizer step on groups of rollouts.
 func (t *Trainer) update(ctx context.Context, alg Algorithm, groups [][]*Rollout, loss Loss, lr float32, m *Metrics) error {
 	begun := time.Now()
-	samples, factor, err := t.samples(ctx, alg, groups, loss)
+	samples, factor, err := t.samples(ctx, alg, groups, loss, m)
 	if err != nil {
 		return err
 	}
@@ -191,37 +206,6 @@ func (t *Trainer) update(ctx context.Context, alg Algorithm, groups [][]*Rollout
 	m.updated(norm, lr, t.learner.opt)
 	m.UpdateSeconds += time.Since(begun).Seconds()
 	return err
-}
-
-// samples gives the groups their advantages, by rewards that the recipe may have shaped.
-func (t *Trainer) samples(ctx context.Context, alg Algorithm, groups [][]*Rollout, loss Loss) ([]*sample, float32, error) {
-	r, given := t.recipe, rewards(groups)
-	if t.step < r.Warmup.Steps {
-		return weigh(alg, groups, given, loss, r.Rollout.MaxTokens)
-	}
-	for p, group := range groups {
-		for g, ro := range group {
-			given[p][g] += OverlongPenalty(ro.Sampled(), r.Rollout.MaxTokens, r.Algorithm.OverlongCache)
-			if r.Algorithm.OverlongFilter && ro.Truncated() {
-				given[p][g] = float32(math.NaN())
-			}
-		}
-	}
-	samples, factor, err := weigh(alg, groups, given, loss, r.Rollout.MaxTokens)
-	if err == nil {
-		err = t.learner.refer(ctx, samples, r.invTemperature())
-	}
-	if err != nil || r.Algorithm.KL == 0 || r.Algorithm.KLIn != "reward" {
-		return samples, factor, err
-	}
-	i := 0
-	for p, group := range groups {
-		for g := range group {
-			given[p][g] -= r.Algorithm.penalty().InReward(samples[i].LogProbs, samples[i].ref)
-			i++
-		}
-	}
-	return weigh(alg, groups, given, loss, r.Rollout.MaxTokens)
 }
 
 // demonstrations are the samples of a warm-up step.

@@ -7,11 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"strconv"
 
 	"tandem/tokenizer"
+	"tandem/trainer"
 )
 
 // A promptRow is a line of what generate reads: one of prompt, messages and prompt_tokens.
@@ -24,51 +23,13 @@ type promptRow struct {
 
 // A sampleRow is a line of what generate writes.
 type sampleRow struct {
-	Prompt       int      `json:"prompt"`
-	Member       int      `json:"member"`
-	PromptTokens []int32  `json:"prompt_tokens"`
-	Tokens       []int32  `json:"tokens"`
-	LogProbs     logProbs `json:"logprobs"`
-	Text         string   `json:"text"`
-	Stop         string   `json:"stop"`
-}
-
-// logProbs print so that they read back to the same float32. JSON has no infinity: what it cannot hold is null.
-type logProbs []float32
-
-func (l logProbs) MarshalJSON() ([]byte, error) {
-	b := []byte{'['}
-	for i, x := range l {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			b = append(b, "null"...)
-			continue
-		}
-		b = strconv.AppendFloat(b, float64(x), 'g', -1, 32)
-	}
-	return append(b, ']'), nil
-}
-
-func (l *logProbs) UnmarshalJSON(b []byte) error {
-	var numbers []*json.Number
-	if err := json.Unmarshal(b, &numbers); err != nil {
-		return err
-	}
-	*l = make(logProbs, len(numbers))
-	for i, n := range numbers {
-		if n == nil {
-			(*l)[i] = float32(math.NaN())
-			continue
-		}
-		x, err := strconv.ParseFloat(string(*n), 32)
-		if err != nil {
-			return err
-		}
-		(*l)[i] = float32(x)
-	}
-	return nil
+	Prompt       int            `json:"prompt"`
+	Member       int            `json:"member"`
+	PromptTokens []int32        `json:"prompt_tokens"`
+	Tokens       []int32        `json:"tokens"`
+	LogProbs     trainer.Floats `json:"logprobs"`
+	Text         string         `json:"text"`
+	Stop         string         `json:"stop"`
 }
 
 // openIn is a file, or standard input for "-".

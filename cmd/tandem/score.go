@@ -44,9 +44,9 @@ With --check the log-probs in the line are compared with the computed ones, bit 
 
 // A scoreRow is a line to be scored.
 type scoreRow struct {
-	PromptTokens []int32  `json:"prompt_tokens"`
-	Tokens       []int32  `json:"tokens"`
-	LogProbs     logProbs `json:"logprobs"`
+	PromptTokens []int32        `json:"prompt_tokens"`
+	Tokens       []int32        `json:"tokens"`
+	LogProbs     trainer.Floats `json:"logprobs"`
 
 	all map[string]json.RawMessage
 }
@@ -167,7 +167,7 @@ func (o *scoreOptions) score(ctx context.Context, m *openModel, s *trainer.Score
 
 // write puts the row out with its log-probs.
 func (r *scoreRow) write(out *outFile, got []float32) error {
-	b, err := json.Marshal(logProbs(got))
+	b, err := json.Marshal(trainer.Floats(got))
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"tandem/trainer"
 )
 
 // sampled writes what generate makes of a mix of prompts, of which some are longer than a page.
@@ -92,7 +94,7 @@ func TestScoreRows(t *testing.T) {
 	if len(got) != 4 || string(got[0]["id"]) != `"a<b>"` || string(got[0]["z"]) != `{"y":[1.50]}` {
 		t.Fatalf("rows %v, want four with what was in them", r.stdout)
 	}
-	var scores [4]logProbs
+	var scores [4]trainer.Floats
 	for i, row := range got {
 		if err := json.Unmarshal(row["logprobs"], &scores[i]); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -85,6 +86,9 @@ func (s *setup) load(dev kernels.Device, r trainer.Recipe, stands bool) error {
 	}
 	if s.task, err = newTask(r, s.tok, s.sandbox); err != nil {
 		return err
+	}
+	if err := sameTokens(r.Teacher.Dir, s.tok, c.Live); err != nil {
+		return fmt.Errorf("teacher: %w", err)
 	}
 	if s.x, err = kernels.NewTransfer(dev); err != nil {
 		return err
@@ -216,6 +220,24 @@ func fitsContext(e env.Env, p env.Problem, tok *tokenizer.Tokenizer, context int
 	}
 	if reply := len(tok.Encode(p.Reply, tokenizer.ParseSpecial)) + 1; n+reply > context { // and the token that ends it
 		return fmt.Errorf("a prompt of %d tokens and a reply of %d exceed model.context, %d", n, reply, context)
+	}
+	return nil
+}
+
+// sameTokens refuses a teacher whose tokens are not the model's first live ones: it would be asked about other text.
+func sameTokens(dir string, tok *tokenizer.Tokenizer, live int) error {
+	if dir == "" {
+		return nil
+	}
+	theirs, err := loadTokenizer(dir)
+	if theirs == nil || err != nil {
+		return err
+	}
+	defer theirs.Close()
+	for id := range int32(live) {
+		if a, b := tok.TokenBytes(id), theirs.TokenBytes(id); !bytes.Equal(a, b) {
+			return fmt.Errorf("token %d is %q in %s, and %q for the model", id, b, dir, a)
+		}
 	}
 	return nil
 }

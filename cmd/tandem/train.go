@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"tandem/durable"
 	"tandem/trainer"
 	"tandem/trainer/recipes"
 	"tandem/trainer/run"
@@ -18,6 +21,8 @@ type trainOptions struct {
 	set        []string
 	dir        string
 	resume     bool
+	rollouts   string
+	write      string
 	device     string
 	workers    int
 	tools      toolFlags
@@ -40,6 +45,8 @@ stopped, by whatever, goes on with --resume and ends with the same bits.`,
 	f.StringArrayVar(&o.set, "set", nil, "key=value: override a key of the recipe, e.g. --set optimizer.lr=2e-6")
 	f.StringVar(&o.dir, "run", "", "run directory (runs/NAME)")
 	f.BoolVar(&o.resume, "resume", false, "go on with the run in the run directory; without RECIPE by its own")
+	f.StringVar(&o.rollouts, "rollouts", "", "train on rollouts that were sampled elsewhere, instead of sampling: JSON Lines; the same as --set data.rollouts=FILE")
+	f.StringVar(&o.write, "write-rollouts", "", "at the end, write what the run was trained on to this file, in the form that --rollouts reads")
 	f.StringVar(&o.device, "device", "auto", "auto or cpu")
 	f.IntVar(&o.workers, "workers", 0, "threads of the CPU device (0: one per processor)")
 	o.tools.register(f)
@@ -61,11 +68,33 @@ func (o *trainOptions) run(ctx context.Context, args []string) error {
 		}
 		return err
 	}
-	return l.run(ctx)
+	if err := l.run(ctx); err != nil || o.write == "" {
+		return err
+	}
+	return writeRollouts(o.write, dir, r.Steps())
+}
+
+// writeRollouts writes what a run was trained on.
+func writeRollouts(path string, dir *run.Dir, steps int) error {
+	n := 0
+	err := durable.Write(path, func(w io.Writer) (err error) {
+		b := bufio.NewWriterSize(w, 1<<20)
+		if n, err = trainer.WriteRollouts(b, dir, steps); err == nil {
+			err = b.Flush()
+		}
+		return err
+	})
+	if err == nil {
+		fmt.Printf("%d rollouts in %s\n", n, path)
+	}
+	return err
 }
 
 // open resolves the recipe and takes the run directory.
 func (o *trainOptions) open(args []string) (trainer.Recipe, *run.Dir, error) {
+	if o.rollouts != "" {
+		o.set = append(o.set, fmt.Sprintf("data.rollouts=%q", o.rollouts))
+	}
 	var given *trainer.Recipe
 	if len(args) == 1 {
 		text, err := recipes.Read(args[0])

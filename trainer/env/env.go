@@ -23,10 +23,11 @@ type Env interface {
 	Step(ctx context.Context, e *Episode, r Reply) (Turn, error)
 }
 
-// A Cutter is an Env that can say what a shorter reply would have been worth.
+// A Cutter is an Env that can say afterwards what a shorter reply would have been worth.
 type Cutter interface {
-	// Cut is the reward of an episode that the token limit ended after reply: all tokens from the first turn on.
-	Cut(p Problem, reply []int32) float32
+	// Cut is the reward of an episode whose token limit is met at the end of last, a beginning of a turn. e has what was
+	// before it, but for the calls.
+	Cut(e *Episode, last []int32) float32
 }
 
 // An Episode is one attempt at a problem.
@@ -58,6 +59,10 @@ type Turn struct {
 	Reward float32
 	Reason string // why the reward is what it is
 	End    End    // what ended the episode
+
+	// Process are rewards along the way, beside the Reward of the whole: one for the turn, or one for each of its tokens
+	// (a NaN: none). Nil is none.
+	Process []float32
 }
 
 // An End is what ended an episode.

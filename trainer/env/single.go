@@ -54,8 +54,3 @@ func (s Signed) Grade(response, label string) reward.Result {
 	}
 	return r
 }
-
-// Cut grades what there is of a reply.
-func (s *Single) Cut(p Problem, reply []int32) float32 {
-	return float32(s.grader.Grade(s.tok.Decode(reply, false), p.Answer).Score)
-}

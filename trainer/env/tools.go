@@ -77,14 +77,9 @@ const answerRoom = 32
 // Step runs the calls of the reply, or grades one that has none. A reply that was cut off goes on where it made calls, or
 // was about to, and there is room.
 func (t *Tools) Step(ctx context.Context, e *Episode, r Reply) (Turn, error) {
-	text := t.tok.Decode(r.Tokens, false)
-	parse := tokenizer.ParseReply
-	if t.thinking(e) {
-		parse = tokenizer.ParseThinking
-	}
-	calls := t.read(parse(text), r.Truncated, len(e.Past))
+	calls := t.calls(e, r)
 	if len(calls) == 0 {
-		return t.grade(e, r, text), nil
+		return t.grade(e, r, t.tok.Decode(r.Tokens, false)), nil
 	}
 	before := called(e)
 	if len(e.Past)+1 >= t.limits.Turns || before >= t.limits.Calls {
