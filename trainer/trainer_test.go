@@ -80,6 +80,16 @@ func newTestTrainer(t testing.TB, r Recipe, dir *run.Dir) *Trainer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tr := newTestTrainerOn(t, dev, r, dir)
+	t.Cleanup(func() {
+		tr.Close()
+		dev.Close()
+	})
+	return tr
+}
+
+func newTestTrainerOn(t testing.TB, dev kernels.Device, r Recipe, dir *run.Dir) *Trainer {
+	t.Helper()
 	d := kernels.BF16
 	if r.Model.DType == "float32" {
 		d = kernels.F32
@@ -95,10 +105,6 @@ func newTestTrainer(t testing.TB, r Recipe, dir *run.Dir) *Trainer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		tr.Close()
-		dev.Close()
-	})
 	return tr
 }
 
