@@ -48,7 +48,7 @@ func newRootCmd() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newTrainCmd(), newExportCmd(), newGenerateCmd(), newScoreCmd(), newChatCmd(), newGradeCmd(), newEvalCmd(), newPlanCmd(), newDoctorCmd(),
-		newInitModelCmd(), newRunCodeCmd(), newVersionCmd(),
+		newInitModelCmd(), newRunCodeCmd(), newBenchCmd(), newVersionCmd(),
 	)
 	return root
 }

@@ -19,6 +19,7 @@ type Device struct {
 	staging kernels.Ptr
 	host    []byte // the host's view of staging
 	closed  bool
+	witness *witness // of a GPU, where bits are kept
 }
 
 const (
@@ -178,7 +179,9 @@ func (d *Device) GetI32(t kernels.Tensor) []int32 {
 // GetBytes waits for the queue and is a copy of t.
 func (d *Device) GetBytes(t kernels.Tensor) []byte {
 	d.t.Helper()
-	return d.read(t.Ptr, t.Bytes())
+	b := d.read(t.Ptr, t.Bytes())
+	d.witness.saw(b)
+	return b
 }
 
 func (d *Device) write(p kernels.Ptr, b []byte) {

@@ -58,7 +58,9 @@ func openGPU(t testing.TB, cfg cuda.Config) *Device {
 	if err != nil {
 		t.Fatalf("open %+v: %v", cfg, err)
 	}
-	return wrap(t, c)
+	d := wrap(t, c)
+	d.witness = newWitness(t)
+	return d
 }
 
 // Tols are tolerances by the name of a result. A result without one must be equal bit for bit.

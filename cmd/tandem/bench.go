@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	gpubench "tandem/bench"
+	"tandem/kernels"
+	"tandem/kernels/device"
+)
+
+// benchOptions are the flags of tandem bench.
+type benchOptions struct {
+	device, out, yardsticks string
+	models                  []string
+	decode                  string
+	sizes                   gpubench.Sizes
+	memory                  int
+}
+
+func newBenchCmd() *cobra.Command {
+	o := benchOptions{sizes: gpubench.DefaultSizes()}
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure every kernel at a model's shapes, and decoding, on a GPU",
+		Long: `Measure every kernel at a model's shapes with random data, and decoding of random weights, by the card's own clock.
+The report goes to DIR as report.json and report.md. With --yardsticks FILE, which bench/yardsticks.py writes from a
+report on the same card, an existing report is completed instead.
+
+Exit status 2 where there is no GPU: numbers of the CPU would say nothing (--device cpu measures it all the same).`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if o.yardsticks != "" {
+				return o.complete()
+			}
+			return o.run()
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.device, "device", "cuda", "cuda, cuda:N or cpu")
+	f.StringVar(&o.out, "out", "bench/results/last", "folder of the report")
+	f.StringSliceVar(&o.models, "models", []string{"8b", "0.6b"}, "shapes of the kernels")
+	f.StringVar(&o.decode, "decode", "8b", "shape to decode with random weights; empty is none")
+	f.StringVar(&o.yardsticks, "yardsticks", "", "complete the report in --out by what yardsticks.py wrote")
+	f.IntVar(&o.sizes.Rows, "rows", o.sizes.Rows, "rows of a training batch")
+	f.IntVar(&o.sizes.Context, "context", o.sizes.Context, "tokens of a sequence")
+	f.IntSliceVar(&o.sizes.Decode, "batch", o.sizes.Decode, "batch sizes of decoding")
+	f.IntVar(&o.sizes.Elements, "elements", o.sizes.Elements, "elements of the optimizer's kernels")
+	f.IntVar(&o.memory, "memory", 24<<10, "MiB of the device for the kernels' operands")
+	return c
+}
+
+func (o *benchOptions) run() error {
+	dev, err := device.Open(o.device, 0)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	fmt.Println(dev.Name())
+	r, err := gpubench.Kernels(dev, o.models, o.sizes, o.memory<<20, func(x gpubench.Result) {
+		fmt.Printf("%-6s %-20s %-28s %10.1f µs\n", x.Model, x.Kernel, x.Shape, x.Micros)
+	})
+	if err != nil {
+		return err
+	}
+	r.Facts = append(r.Facts, version())
+	if o.decode != "" {
+		if err := o.decoding(dev, r); err != nil {
+			return err
+		}
+	}
+	return o.write(r)
+}
+
+// decoding measures every batch size with one set of weights.
+func (o *benchOptions) decoding(dev kernels.Device, r *gpubench.Report) error {
+	const prompt, tokens = 128, 256
+	w, err := gpubench.RandomWeights(dev, o.decode, prompt+tokens+1)
+	if err != nil {
+		return err
+	}
+	for _, batch := range o.sizes.Decode {
+		s, err := gpubench.Decode(dev, w, batch, prompt, tokens)
+		if err != nil {
+			return err
+		}
+		s.Name = o.decode + ": " + s.Name
+		fmt.Printf("%s: %s\n", s.Name, s.Text)
+		r.Systems = append(r.Systems, s)
+	}
+	return nil
+}
+
+// complete sets the yardsticks beside an existing report.
+func (o *benchOptions) complete() error {
+	text, err := os.ReadFile(filepath.Join(o.out, "report.json"))
+	if err != nil {
+		return err
+	}
+	var r gpubench.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return fmt.Errorf("read %s: %w", filepath.Join(o.out, "report.json"), err)
+	}
+	in, err := os.Open(o.yardsticks)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := r.Yardsticks(in); err != nil {
+		return err
+	}
+	return o.write(&r)
+}
+
+func (o *benchOptions) write(r *gpubench.Report) error {
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(o.out, "report.json"), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	table := strings.TrimRight(r.Table(), "\n") + "\n"
+	return os.WriteFile(filepath.Join(o.out, "report.md"), []byte(table), 0o644)
+}
