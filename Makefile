@@ -74,5 +74,16 @@ test-long: lint python
 bench: native
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./...
 
+# What a machine with a GPU and nothing else needs, for test-gpu and bench-gpu there.
+gpu-bundle: build emu
+	@bench/gpu/bundle.sh
+
+test-gpu: gpu-bundle
+	@build/gpu/test.sh
+
+# The report goes to bench/results/, under the card's name.
+bench-gpu: gpu-bundle
+	@build/gpu/bench.sh && bench/gpu/keep.sh
+
 clean:
 	rm -rf bin build

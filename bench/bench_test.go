@@ -2,11 +2,14 @@ package bench
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
+	"tandem/engine"
 	"tandem/kernels"
 	"tandem/kernels/kerneltest"
+	"tandem/trainer"
 )
 
 // TestKernels runs every case of a tiny model and reads the report back with yardsticks.
@@ -22,6 +25,57 @@ func TestKernelsCUDA(t *testing.T) {
 		s, err := Decode(d.Device, w, 3, 20, 4)
 		if err != nil || !(s.Rate["tokens_s"] > 0) {
 			t.Errorf("decode: %v, %+v", err, s)
+		}
+	}
+}
+
+// TestRandomModelCUDA samples from a random 0.6B on a real card and holds every log-prob to the trainer's, bit for bit.
+func TestRandomModelCUDA(t *testing.T) {
+	if os.Getenv(kerneltest.GPUVariable) != "1" {
+		t.Skip(kerneltest.GPUVariable + " is not set: a 0.6B is too much for an emulated card")
+	}
+	const context, temperature = 600, 0.7
+	for _, d := range kerneltest.GPU(t) {
+		if strings.Contains(d.Name(), "Emulated") {
+			continue
+		}
+		w, err := RandomWeights(d.Device, "0.6b", context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.New(d.Device, w, engine.Config{Pages: 120, Seqs: 16, Rows: 256, Context: context})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		sc, err := trainer.NewScorer(d.Device, w, 1024, context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var prompts [][]int32
+		var sessions []*engine.Session
+		for i := range 24 { // more than there is room for at once
+			prompt := make([]int32, 1+i*17)
+			for j := range prompt {
+				prompt[j] = int32((i/3*1000 + j) * 7919 % w.Config.Live) // groups of three share their beginning
+			}
+			s, err := e.Open(engine.Request{Tokens: prompt, Seed: uint64(i), Params: engine.Params{MaxTokens: 150, Temperature: temperature}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			prompts, sessions = append(prompts, prompt), append(sessions, s)
+		}
+		for i, s := range sessions {
+			got, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			want, err := sc.LogProbs([][]int32{append(prompts[i], got.Tokens...)}, 1/float32(temperature))
+			if err != nil {
+				t.Fatal(err)
+			}
+			kerneltest.Same(t, "log-probs", got.LogProbs, want[0][len(prompts[i])-1:][:len(got.LogProbs)])
 		}
 	}
 }
