@@ -147,6 +147,12 @@ func TestChat(t *testing.T) {
 	if got := chat("1\n/new\n2\n", "--context", "24"); strings.Count(got, "\n") < 2 {
 		t.Errorf("a second conversation gets %q", got)
 	}
+	if got := chat("1+1=?\n", "--stop", once[1:3]); got != once[:strings.Index(once, once[1:3])]+"\n" {
+		t.Errorf("%q ended at %q is %q", once, once[1:3], got)
+	}
+	if got := chat("1+1=?\n1+1=?\n", "--allowed-tokens", "25"); strings.Trim(got, "\n") != "" { // the end token comes first
+		t.Errorf("empty replies look like %q", got)
+	}
 	refused(t, 2, []string{"chat", "--model", need(t, shared.bare)}, "chat: ", "has no tokenizer.json")
 	refused(t, 2, []string{"chat", "--model", need(t, shared.tiny), "--template", "none"}, `--template is "none"`)
 	refused(t, 2, []string{"chat", "--model", need(t, shared.tiny), "--top-p", "-1"}, "--top-p is -1")
