@@ -56,7 +56,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("the plan lacks %q:\n%s", want, r.stdout)
 		}
 	}
-	r = refused(t, 2, append(args, "--set", "algorithm.updates=1", "--set", "rollout.prompts=9000000"), "the run needs", "what fits: --set train.rows=")
+	r = refused(t, 2, append(args, "--set", "algorithm.updates=1", "--set", "rollout.prompts=9000000"), "the run needs", "what fits, each by itself", "--set rollout.batch=")
 	fits := regexp.MustCompile(`--set \S+`).FindAllString(r.stderr, -1)
 	for _, f := range append(fits, "--set algorithm.updates=1", "--set rollout.prompts=9000000") {
 		args = append(args, strings.Fields(f)...)
