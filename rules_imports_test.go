@@ -36,7 +36,7 @@ var layers = map[string]struct {
 	"trainer/run":              {[]string{"durable"}, "a run directory keeps what it is given; what that means is the trainer's"},
 	"trainer/eval":             {[]string{"durable", "engine", "kernels", "trainer", "trainer/env", "trainer/reward"}, "an evaluation samples and grades; it opens no device and trains nothing"},
 	"trainer/report":           {nil, "a report reads what is in a run directory, by name, and knows no code that made it"},
-	"trainer":                  {[]string{"durable", "engine", "kernels", "model", "model/safetensors", "trainer/env", "trainer/run"}, "the trainer names no vendor and no text: devices and tasks are given to it"},
+	"trainer":                  {[]string{"durable", "engine", "kernels", "model", "model/safetensors", "trainer/env", "trainer/recipes", "trainer/run"}, "the trainer names no vendor and no text: devices and tasks are given to it"},
 }
 
 // guarded are packages that the table above lets nobody import without a reason of their own.

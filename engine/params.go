@@ -39,7 +39,8 @@ const (
 	maxBias       = 1e6
 )
 
-func (p Params) check() error {
+// Check says what is wrong with params, whatever the model and the engine are.
+func (p Params) Check() error {
 	switch {
 	case p.MaxTokens < 1:
 		return fmt.Errorf("max tokens is %d, want at least 1", p.MaxTokens)
@@ -90,6 +91,16 @@ func (p *Params) allowed() []int32 {
 	list := slices.Clone(p.Allowed)
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// For is c with room for requests of these params, of any length that the context allows.
+func (c Config) For(p Params) Config {
+	edits := len(p.Bias)
+	if p.penalises() {
+		edits += c.Context
+	}
+	c.Edits, c.Allowed, c.Top = max(c.Edits, edits), max(c.Allowed, len(p.Allowed)), max(c.Top, p.Top)
+	return c
 }
 
 // checkLists holds the lists of a turn after that many tokens to the vocabulary and to what the engine has room for.

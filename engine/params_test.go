@@ -264,6 +264,23 @@ func (c *countedDevice) Pinned(n int) (kernels.Ptr, []byte, error) {
 	return c.Device.Pinned(n)
 }
 
+// TestConfigForTakesWhatItIsMadeFor opens the longest requests of all kinds in an engine made for them.
+func TestConfigForTakesWhatItIsMadeFor(t *testing.T) {
+	for _, p := range []Params{
+		{}, {Presence: 1}, {Repetition: 1.2, Bias: map[int32]float32{1: 1, 2: -1}}, {Bias: map[int32]float32{1: 1}}, {Allowed: []int32{3, 4, 5}, Top: 7},
+	} {
+		p.MaxTokens = 100
+		e, _ := stubEngine(t, Config{Pages: 1, Seqs: 1, Rows: 8, Context: 20}.For(p))
+		s, err := e.Open(Request{Tokens: []int32{1, 2, 3}, Params: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := finishTurn(t, s); len(got.Tokens) != 17 {
+			t.Errorf("%+v: %d tokens, want 17", p, len(got.Tokens))
+		}
+	}
+}
+
 // TestResumeComputesNoMoreThanIsLost preempts a sequence: what the tree still has of it is not computed again, and no
 // token is counted twice.
 func TestResumeComputesNoMoreThanIsLost(t *testing.T) {

@@ -118,7 +118,7 @@ func (e *Engine) checkRequest(r Request) error {
 	if err := e.checkTokens(r.Tokens, 0); err != nil {
 		return err
 	}
-	if err := r.Params.check(); err != nil {
+	if err := r.Params.Check(); err != nil {
 		return err
 	}
 	return e.checkLists(&r.Params, len(r.Tokens), r.Params.MaxTokens)

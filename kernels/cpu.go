@@ -202,7 +202,7 @@ func (p *pool) share(m *Memory) {
 		if lo >= j.items {
 			return
 		}
-		m.used = 0
+		m.used, m.before = 0, 0
 		j.op.CPU(m, j.args, lo, min(lo+j.chunk, j.items))
 	}
 }

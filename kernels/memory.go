@@ -68,6 +68,8 @@ type Memory struct {
 	vec     *vec
 	scratch []byte
 	used    int
+	before  int // in use in scratch that was outgrown
+	peak    int // most that was in use
 }
 
 // F32 is n float32 at p. The accessors panic on an address outside what was allocated, as a kernel would fault.
@@ -155,9 +157,11 @@ func (m *Memory) take(n int) unsafe.Pointer {
 	n = (n + lineBytes - 1) &^ (lineBytes - 1)
 	if m.used+n > len(m.scratch) {
 		// Slices handed out earlier keep the old block alive.
+		m.before += m.used
 		m.scratch, m.used = make([]byte, max(2*len(m.scratch), n, 1<<16)), 0
 	}
 	p := unsafe.Pointer(&m.scratch[m.used])
 	m.used += n
+	m.peak = max(m.peak, m.before+m.used)
 	return p
 }

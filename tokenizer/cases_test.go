@@ -35,6 +35,7 @@ func TestCases(t *testing.T) {
 	}
 	parsing := map[string]func(t *testing.T, c *testCase){
 		"utf8_stream": caseStream, "parse_tool_calls": caseParse, "stream_tool_calls": caseStreamCalls, "api_arguments": caseArguments,
+		"stop_string": caseStopString,
 	}
 	withFiles := map[string]func(t *testing.T, c *testCase, tok *Tokenizer){
 		"render": caseRender, "render_normalised": caseRender, "render_error": caseRenderError, "token_ids": caseIDs,

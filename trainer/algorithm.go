@@ -21,7 +21,7 @@ type Algorithm struct {
 // Terms are one sample as a loss sees it, per sampled token.
 type Terms struct {
 	New []float32 // log-probs under the weights being trained
-	Old []float32 // under those that sampled; nil in supervised training
+	Old []float32 // under those that sampled, or, where another program did, the step's first; nil in supervised training
 	Adv []float32
 	Ref []float32 // under the frozen reference; nil without one
 }

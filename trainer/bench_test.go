@@ -28,7 +28,7 @@ func BenchmarkUpdate(b *testing.B) {
 	if err := model.Random(transfer(b, dev), w, 1); err != nil {
 		b.Fatal(err)
 	}
-	l, err := newLearner(dev, w, r)
+	l, err := newLearner(dev, apart(dev), w, r)
 	if err != nil {
 		b.Fatal(err)
 	}

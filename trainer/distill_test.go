@@ -123,7 +123,7 @@ func TestTeachersThatCannotTeachAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "teacher: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", where, err, want)
 		}
-		if err := Fit(r, testConfig(t), kernels.BF16, 1<<40); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Place(r, testConfig(t), kernels.BF16, free(1<<40)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: planned: %v, want %q", where, err, want)
 		}
 	}

@@ -255,12 +255,15 @@ func TestCarriedTokensCountOnce(t *testing.T) {
 	}
 }
 
-func TestMissingRewardsDoNotDiffer(t *testing.T) {
+func TestGroupsThatDiffer(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, tt := range []struct {
 		rewards []float32
 		want    bool
-	}{{[]float32{nan, nan}, false}, {[]float32{nan, 1, 1}, false}, {[]float32{1, nan, 1}, false}, {[]float32{nan, 1, 0}, true}, {nil, false}} {
+	}{
+		{[]float32{1, 1, 1, 1}, false}, {[]float32{0, 0, 0, 0}, false}, {[]float32{1, 0, 0, 0}, true}, // case d38
+		{[]float32{0.1, 0.1, 0.1}, false}, {[]float32{nan, nan}, false}, {[]float32{nan, 1, 1}, false}, {[]float32{1, nan, 1}, false}, {[]float32{nan, 1, 0}, true}, {nil, false},
+	} {
 		var g Group
 		for _, r := range tt.rewards {
 			g.Rollouts = append(g.Rollouts, &Rollout{Reward: r})

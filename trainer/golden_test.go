@@ -78,7 +78,7 @@ func (g *golden) load(t *testing.T, dev kernels.Device, d kernels.DType) *model.
 	return w
 }
 
-func cpu(t *testing.T) kernels.Device {
+func cpu(t *testing.T) *kernels.CPU {
 	t.Helper()
 	dev, err := kernels.NewCPU(kernels.CPUConfig{})
 	if err != nil {
@@ -188,7 +188,7 @@ func TestAdamWStepsEqualTorch(t *testing.T) {
 			w := g.load(t, dev, kernels.F32)
 			r := testRecipe()
 			r.Model.Context, r.Train.Rows = g.config.Context(), 256
-			l, err := newLearner(dev, w, r)
+			l, err := newLearner(dev, apart(dev), w, r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -50,6 +50,17 @@ func (im *imported) sum() uint32 {
 	return im.crc
 }
 
+// Sums tell the file of imported rollouts and the teacher's weights apart from others; "" where there is none.
+func (t *Trainer) Sums() (rollouts, teacher string) {
+	if t.imported != nil {
+		rollouts = fmt.Sprintf("checksum %08x", t.imported.crc)
+	}
+	if t.learner.teacher != nil {
+		teacher = fmt.Sprintf("checksum %08x", t.learner.teacherSum)
+	}
+	return rollouts, teacher
+}
+
 // openImported reads the whole file once and notes where its steps begin.
 func openImported(path string, l importLimits) (*imported, error) {
 	f, err := os.Open(path)

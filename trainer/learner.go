@@ -80,17 +80,20 @@ type learner struct {
 	teacher    *pass  // likewise
 	teacherSum uint32 // checksum of its weights
 
+	region kernels.Tensor // that training shares with sampling, if it does
+	claim  func()         // called before training writes there
+
 	spent *Spent // where the time of the step at hand goes
 }
 
-func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error) {
-	p, err := newPass(dev, w, passLimits(r.Train.Rows, r.Model.Context), true)
-	if err != nil {
-		return nil, err
-	}
-	arena, err := dev.Alloc(4 * model.GradientLen(w.Config))
+func newLearner(dev kernels.Device, at layout, w *model.Weights, r Recipe) (*learner, error) {
+	arena, err := at.training.Alloc(gradientBytes(w.Config))
 	if err != nil {
 		return nil, fmt.Errorf("gradients: %w", err)
+	}
+	p, err := newPass(at.training, w, passLimits(r.Train.Rows, r.Model.Context), true)
+	if err != nil {
+		return nil, err
 	}
 	opt, err := newOptimizer(dev, w, r.States)
 	if err != nil {
@@ -100,13 +103,13 @@ func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{pass: p, w: w, g: model.BindGradients(w.Config, arena), opt: opt, host: host, spent: &Spent{}}
+	l := &learner{pass: p, w: w, g: model.BindGradients(w.Config, arena), opt: opt, host: host, spent: &Spent{}, region: at.region, claim: func() {}}
 	if r.Algorithm.KL > 0 {
-		if err := l.reference(dev, r); err != nil {
+		if err := l.reference(dev, at.reference, r); err != nil {
 			return nil, fmt.Errorf("reference: %w", err)
 		}
 	}
-	if err := l.teach(dev, r); err != nil {
+	if err := l.teach(dev, at.teacher, r); err != nil {
 		return nil, fmt.Errorf("teacher: %w", err)
 	}
 	if err := opt.startMasters(host); err != nil {
@@ -116,7 +119,7 @@ func newLearner(dev kernels.Device, w *model.Weights, r Recipe) (*learner, error
 }
 
 // reference takes the memory of a frozen copy of the weights and of its forward pass.
-func (l *learner) reference(dev kernels.Device, r Recipe) error {
+func (l *learner) reference(dev, pass kernels.Device, r Recipe) error {
 	w := *l.w
 	arena, err := dev.Alloc(w.Arena.Bytes())
 	if err != nil {
@@ -124,7 +127,7 @@ func (l *learner) reference(dev kernels.Device, r Recipe) error {
 	}
 	frozen := model.Bind(w.Config, arena, w.Arena.DType)
 	frozen.Cos, frozen.Sin = w.Cos, w.Sin
-	l.ref, err = newPass(dev, frozen, passLimits(r.Train.Rows, r.Model.Context), false)
+	l.ref, err = newPass(pass, frozen, passLimits(r.Train.Rows, r.Model.Context), false)
 	return err
 }
 
@@ -140,6 +143,7 @@ func (l *learner) freeze() error {
 // score gives the log-probs of the samples' tokens under the weights of a pass, as they are.
 func (l *learner) score(ctx context.Context, p *pass, samples []*sample, invT float32) ([][]float32, error) {
 	defer clocked(&l.spent.ReferenceSeconds)()
+	l.claim()
 	seqs, spans := make([][]int32, len(samples)), make([][]span, len(samples))
 	for i, s := range samples {
 		seqs[i], spans[i] = s.Tokens, s.Spans
@@ -153,7 +157,10 @@ func (l *learner) restart(cfg OptimizerConfig) error {
 }
 
 // zero starts the gradient of a step.
-func (l *learner) zero() { model.ZeroGradients(l.pass.q, l.g) }
+func (l *learner) zero() {
+	l.claim()
+	model.ZeroGradients(l.pass.q, l.g)
+}
 
 // accumulate adds the samples' gradients, in order, in as many passes as it takes. A sample whose advantages are all 0 is
 // left out: it would add exact zeros.

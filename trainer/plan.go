@@ -9,10 +9,17 @@ import (
 	"tandem/model"
 )
 
-// A Plan is the memory of a run, all of it taken before the first step.
+// A Plan is the memory of a run, all of it taken before the first step, on each of a machine's devices alike.
 type Plan struct {
-	Items []PlanItem
-	Free  int // bytes that the device has; 0 is not known
+	Recipe  Recipe // with the layout, and the pages of the cache, that were chosen
+	Model   model.Config
+	DType   kernels.DType
+	Machine Machine
+
+	teacher *model.Config // nil without one
+
+	Items []PlanItem // on each device
+	Host  []PlanItem // in the host's memory, for all devices; with the CPU device there is no other memory
 }
 
 // A PlanItem is one arena.
@@ -20,53 +27,201 @@ type PlanItem struct {
 	Name  string
 	Bytes int
 	What  string // what sizes it
+	Phase phase
 }
 
-// NewPlan sizes every arena of a run.
-func NewPlan(r Recipe, c model.Config, d kernels.DType, free int) Plan {
-	cfg := r.engineConfig()
-	e := engine.Plan(c, d, cfg)
-	l := passLimits(r.Train.Rows, r.Model.Context)
-	n := model.ArenaLen(model.Params(c))
-	p := Plan{Free: free, Items: []PlanItem{
-		{"weights", model.WeightBytes(c, d, r.Model.Context), fmt.Sprintf("%d parameters, %v, one copy", model.Count(c), d)},
-		{"gradients", 4 * model.GradientLen(c), "float32"},
-		{"optimizer", r.States.bytes(n, d) + normBytes(n) + 4, r.States.String()},
-		{"cache pages", e.Pages, fmt.Sprintf("%d pages of %d tokens", cfg.Pages, model.PageTokens)},
-		{"sampling", e.Activations + e.Logits + e.Step, fmt.Sprintf("%d sequences, %d rows a step", cfg.Seqs, cfg.Rows)},
-		{"training pages", passPages(l) * model.PageBytes(c, d), fmt.Sprintf("%d pages", passPages(l))},
-		{"activations", model.ActivationBytes(c, d, l, true) + model.BatchBytes(l) + 3*4*l.Heads, fmt.Sprintf("micro-batches of %d rows", l.Rows)},
-		{"transfers", 2 * kernels.TransferBytes, "between host and device"},
-	}}
-	if r.Algorithm.KL > 0 {
-		p.Items = append(p.Items,
-			PlanItem{"reference", n * d.Size(), "frozen weights, for the KL penalty"},
-			PlanItem{"its pass", passPages(l)*model.PageBytes(c, d) + model.ActivationBytes(c, d, l, false) + model.BatchBytes(l) + 3*4*l.Heads, fmt.Sprintf("micro-batches of %d rows", l.Rows)})
+// A phase is when an arena is in use. In the serial layout the arenas of each phase begin at the same address.
+type phase int
+
+const (
+	always phase = iota
+	sampled
+	trained
+	referred
+	taught
+	reserved // by others than the run: not taken from the device
+)
+
+// NewPlan sizes every arena of a run on a machine, by a recipe whose layout and pages are taken as they are: "auto" is
+// overlap, and 0 pages are what all sequences need. Place chooses them.
+func NewPlan(r Recipe, c model.Config, d kernels.DType, on Machine) Plan {
+	if r.Train.Layout == layoutAuto {
+		r.Train.Layout = layoutOverlap
 	}
-	p.Items = append(p.Items, planTeacher(r, c, d)...)
+	p := Plan{Recipe: r, Model: c, DType: d, Machine: on}
+	cfg, l, n := r.engineConfig(on.gpus()), passLimits(r.Train.Rows, r.Model.Context), model.ArenaLen(model.Params(c))
+	e := engine.Plan(c, d, cfg)
+	meta := e.Step + passMeta(l) + 4
+	p.add("weights", model.WeightBytes(c, d, r.Model.Context), always, "%d parameters, %v, one copy", model.Count(c), d)
+	p.add("gradients", shared(r, gradientBytes(c)), trained, "float32, summed over the step")
+	p.addStates(n)
+	p.add("cache pages", shared(r, e.Pages), sampled, "%d pages of %d tokens: %.4g of %d sequences of %d tokens at a time",
+		cfg.Pages, model.PageTokens, float64(cfg.Pages)/float64(model.PagesFor(cfg.Context)), cfg.Seqs, cfg.Context)
+	p.add("sampling", shared(r, e.Activations)+shared(r, e.Logits), sampled, "%d sequences, %d rows a step", cfg.Seqs, cfg.Rows)
+	p.add("training pages", shared(r, passPages(l)*model.PageBytes(c, d)), trained, "%d pages", passPages(l))
+	p.add("activations", shared(r, model.ActivationBytes(c, d, l, true)), trained, "micro-batches of %d rows", l.Rows)
+	if r.Algorithm.KL > 0 {
+		p.add("reference", n*d.Size(), always, "frozen weights, for the KL penalty")
+		p.add("its pass", shared(r, passPages(l)*model.PageBytes(c, d))+shared(r, model.ActivationBytes(c, d, l, false)), referred, "micro-batches of %d rows", l.Rows)
+		meta += passMeta(l)
+	}
+	meta += p.addTeacher(l)
+	p.addHost("batches", meta, "what the host tells each step, and reads of it")
+	p.addHost("transfers", 2*kernels.TransferBytes, "loading, saving")
+	if on.Workers > 0 {
+		p.add("worker scratch", on.Workers*p.scratch(), always, "%d workers", on.Workers)
+	}
+	p.add("reserve", on.reserve(), reserved, "%s", on.reserveFor())
 	return p
 }
 
-// Total is the sum of the arenas.
-func (p Plan) Total() int {
+// add notes an arena of each device.
+func (p *Plan) add(name string, bytes int, in phase, what string, args ...any) {
+	p.Items = append(p.Items, PlanItem{name, bytes, fmt.Sprintf(what, args...), in})
+}
+
+// addHost notes memory that both sides address, for every device.
+func (p *Plan) addHost(name string, bytes int, what string, args ...any) {
+	item := PlanItem{name, bytes * p.Machine.gpus(), fmt.Sprintf(what, args...), always}
+	if p.Machine.Card == nil {
+		p.Items = append(p.Items, item)
+		return
+	}
+	p.Host = append(p.Host, item)
+}
+
+// addStates puts a rank's slice of the optimizer's states where the recipe wants them.
+func (p *Plan) addStates(n int) {
+	s, on := p.Recipe.States, p.Machine
+	slice := sliceOf(n, on.gpus())
+	bytes := s.bytes(slice, p.DType)
+	if on.Card == nil || !s.Offload {
+		p.add("optimizer", bytes, always, "%v%s", s, on.sliced(slice))
+	} else {
+		if s.Master == splitMaster {
+			bytes += 2 * slice // the upper halves
+		}
+		p.addHost("optimizer", bytes, "%v%s", s, on.sliced(slice))
+		p.addHost("offload", 4*offloadPiece, "pinned: gradients on their way down, weights on their way up, two pieces each")
+		p.add("offload", 2*offloadPiece, always, "gradients, rounded to bf16, on their way down")
+	}
+	p.add("gradient norm", normBytes(n), always, "a float64 per %d gradients", kernels.NormLeaf)
+}
+
+// offloadPiece is what an offloaded step moves at a time: enough to keep a bus busy while the host computes.
+const offloadPiece = 64 << 20
+
+// sliceOf is the most parameters that one of n ranks steps: a flat slice of whole leaves of the gradient's norm.
+func sliceOf(parameters, ranks int) int {
+	leaves := parameters / kernels.NormLeaf
+	return (leaves + ranks - 1) / ranks * kernels.NormLeaf
+}
+
+func gradientBytes(c model.Config) int { return 4 * model.GradientLen(c) }
+
+// passMeta is the pinned memory of a pass.
+func passMeta(l model.Limits) int { return model.BatchBytes(l) + 3*4*l.Heads }
+
+// addTeacher notes the arenas of a teacher; what its pass pins is returned.
+func (p *Plan) addTeacher(l model.Limits) (pinned int) {
+	r := p.Recipe
+	if r.Teacher.Dir == "" {
+		return 0
+	}
+	c, err := r.Teacher.shape(p.Model, r.Model.Context)
+	if err != nil { // Place and New refuse it
+		p.add("teacher", 0, always, "not known: %v", err)
+		return 0
+	}
+	p.teacher = &c
+	p.add("teacher", model.WeightBytes(c, p.DType, r.Model.Context), always, "frozen weights, %d parameters, %v", model.Count(c), p.DType)
+	p.add("its pass", shared(r, passPages(l)*model.PageBytes(c, p.DType))+shared(r, model.ActivationBytes(c, p.DType, l, false)), taught, "micro-batches of %d rows", l.Rows)
+	return passMeta(l)
+}
+
+// scratch is that of one worker of the CPU device.
+func (p *Plan) scratch() int {
+	n := 0
+	for _, c := range []*model.Config{&p.Model, p.teacher} {
+		if c != nil {
+			n = max(n, kernels.ScratchBytes(kernels.ModelDims{
+				D: c.Hidden, H: c.Heads, K: c.KVHeads, E: c.HeadDim, F: c.MLP, V: c.Live, Context: p.Recipe.Model.Context, DType: p.DType,
+			}))
+		}
+	}
+	return (n + 63) &^ 63
+}
+
+// Taken is what a run takes from one device.
+func (p Plan) Taken() int {
 	n := 0
 	for _, i := range p.Items {
+		if i.Phase == always || i.Phase != reserved && p.Recipe.Train.Layout != layoutSerial {
+			n += i.Bytes
+		}
+	}
+	if p.Recipe.Train.Layout == layoutSerial {
+		n += p.region()
+	}
+	return n
+}
+
+// Total is Taken and the reserve.
+func (p Plan) Total() int {
+	n := p.Taken()
+	for _, i := range p.Items {
+		if i.Phase == reserved {
+			n += i.Bytes
+		}
+	}
+	return n
+}
+
+// HostTotal is the host's memory, beside the process itself.
+func (p Plan) HostTotal() int {
+	n := 0
+	for _, i := range p.Host {
 		n += i.Bytes
 	}
 	return n
 }
 
+// fits says whether devices and host have the room. What is not known is taken to be enough.
+func (p Plan) fits() bool {
+	return (p.Machine.Free == 0 || p.Total() <= p.Machine.Free) && (p.Machine.Host == 0 || p.HostTotal() <= p.Machine.Host)
+}
+
 // String is the plan as a table.
 func (p Plan) String() string {
 	var b strings.Builder
+	serial := p.Recipe.Train.Layout == layoutSerial
+	fmt.Fprintf(&b, "%s, layout %s\n", p.Machine, p.Recipe.Train.Layout)
 	for _, i := range p.Items {
-		fmt.Fprintf(&b, "%-15s %10s  %s\n", i.Name, size(i.Bytes), i.What)
+		mark := ""
+		if serial && i.Phase > always && i.Phase < reserved {
+			mark = [...]string{"", "*", "**", "***", "***"}[i.Phase] + " "
+		}
+		fmt.Fprintf(&b, "%-15s %10s  %s%s\n", i.Name, size(i.Bytes), mark, i.What)
 	}
 	fmt.Fprintf(&b, "%-15s %10s", "total", size(p.Total()))
-	if p.Free > 0 {
-		fmt.Fprintf(&b, "  of %s free", size(p.Free))
+	if p.Machine.Free > 0 {
+		fmt.Fprintf(&b, "  of %s %s", size(p.Machine.Free), p.Machine.freeIs())
 	}
 	b.WriteString("\n")
+	if serial {
+		b.WriteString("                            * sampling, ** training and *** the frozen models' passes share one region, as large as the largest\n")
+	}
+	if len(p.Host) > 0 {
+		b.WriteString("\nin the host's memory\n")
+		for _, i := range p.Host {
+			fmt.Fprintf(&b, "%-15s %10s  %s\n", i.Name, size(i.Bytes), i.What)
+		}
+		fmt.Fprintf(&b, "%-15s %10s", "total", size(p.HostTotal()))
+		if p.Machine.Host > 0 {
+			fmt.Fprintf(&b, "  of %s", size(p.Machine.Host))
+		}
+		b.WriteString("\n")
+	}
 	return b.String()
 }
 
@@ -80,31 +235,17 @@ func size(bytes int) string {
 	return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
 }
 
-// Fit says that a recipe fits into the device's memory, or what is the largest setting of it that does.
-func Fit(r Recipe, c model.Config, d kernels.DType, free int) error {
-	if r.Teacher.Dir != "" {
-		if _, err := r.Teacher.shape(c, r.Model.Context); err != nil {
-			return fmt.Errorf("teacher: %w", err)
+// Decay says which parameters the optimizer's weight decay shrinks.
+func Decay(c model.Config, o OptimizerConfig) string {
+	var tensors, count [2]int
+	for _, p := range model.Params(c) {
+		i := 0
+		if p.Decay {
+			i = 1
 		}
+		tensors[i]++
+		count[i] += p.Len()
 	}
-	total := func(r Recipe) int { return NewPlan(r, c, d, free).Total() }
-	if total(r) <= free {
-		return nil
-	}
-	fault := fmt.Errorf("the run needs %s of memory and %s are free\n%v", size(total(r)), size(free), NewPlan(r, c, d, free))
-	smallest := r
-	smallest.Train.Rows, smallest.Rollout.Batch, smallest.Rollout.Pages = r.Model.Context, 1, 0
-	smallest.Rollout.Rows = 1
-	if total(smallest) > free {
-		return fmt.Errorf("%wnothing helps but a smaller model, a shorter model.context or bf16 moments: with one sequence at a time it still needs %s", fault, size(total(smallest)))
-	}
-	// The largest power-of-two share of micro-batch and batch, together, that fits.
-	try, batch := r, r.engineConfig().Seqs
-	for try.Rollout.Pages = 0; total(try) > free; {
-		try.Train.Rows = max(r.Model.Context, try.Train.Rows/2)
-		batch = max(1, batch/2)
-		try.Rollout.Batch = batch
-		try.Rollout.Rows = max(1, min(try.Rollout.Rows, try.Rollout.Rows/2))
-	}
-	return fmt.Errorf("%wwhat fits: --set train.rows=%d --set rollout.batch=%d --set rollout.rows=%d --set rollout.pages=0", fault, try.Train.Rows, try.Rollout.Batch, try.Rollout.Rows)
+	return fmt.Sprintf("weight decay %v on %d parameters in %d matrices, embedding and head included; none on %d in %d norms, those of queries and keys included",
+		o.WeightDecay, count[1], tensors[1], count[0], tensors[0])
 }

@@ -7,12 +7,16 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"tandem/trainer/recipes"
 )
 
 // A Recipe is everything that decides a run, with the defaults filled in. See recipes/ for the ones that ship.
 type Recipe struct {
-	Name string `toml:"name"`
-	Seed uint64 `toml:"seed"`
+	Name  string `toml:"name"`
+	Base  string `toml:"base,omitempty"`  // a recipe that ships, or a file: what this one does not say is taken from there
+	Fetch string `toml:"fetch,omitempty"` // commands, for people, that fetch the files that the recipe names
+	Seed  uint64 `toml:"seed"`
 
 	Model      ModelConfig      `toml:"model"`
 	Data       DataConfig       `toml:"data"`
@@ -31,7 +35,7 @@ type Recipe struct {
 // ModelConfig says what is trained.
 type ModelConfig struct {
 	Dir       string `toml:"dir"`       // a Hugging Face directory
-	Shape     string `toml:"shape"`     // or random weights of a named shape
+	Shape     string `toml:"shape"`     // what dir has to hold, and what is planned for where dir is not there; without dir: random weights of that shape
 	Tokenizer string `toml:"tokenizer"` // a directory, "demo", or "" for the one in dir
 	DType     string `toml:"dtype"`     // bf16 or float32
 	Context   int    `toml:"context"`   // tokens of a sequence at most
@@ -130,6 +134,8 @@ type StatesConfig struct {
 type TrainConfig struct {
 	Steps int `toml:"steps"` // rollouts
 	Rows  int `toml:"rows"`  // of one micro-batch
+
+	Layout string `toml:"layout"` // of the memory: overlap, serial (sampling and training share a region) or auto (overlap where it fits)
 }
 
 // EvaluationConfig is the held-out score before, during and after.
@@ -162,16 +168,16 @@ func DefaultRecipe() Recipe {
 		Optimizer:  adam,
 		States:     StatesConfig{Master: "float32", FirstMoment: "float32", SecondMoment: "float32"},
 		Teacher:    TeacherConfig{KL: 1},
-		Train:      TrainConfig{Steps: 100, Rows: 4096},
+		Train:      TrainConfig{Steps: 100, Rows: 4096, Layout: layoutAuto},
 		Evaluation: EvaluationConfig{Problems: 256, Samples: 1},
 		Checkpoint: CheckpointConfig{Every: 20, Keep: 2, Best: true},
 	}
 }
 
-// ParseRecipe reads TOML over the defaults, then key=value settings over that. An unknown key is an error.
+// ParseRecipe reads TOML over its base, or over the defaults, then key=value settings over that. An unknown key is an error.
 func ParseRecipe(text []byte, settings ...string) (Recipe, error) {
 	r := DefaultRecipe()
-	if err := decodeStrict(text, &r); err != nil {
+	if err := decodeOverBase(text, &r, 0); err != nil {
 		return Recipe{}, fmt.Errorf("recipe: %w", err)
 	}
 	for _, s := range settings {
@@ -187,6 +193,30 @@ func ParseRecipe(text []byte, settings ...string) (Recipe, error) {
 		return Recipe{}, fmt.Errorf("recipe: %w", err)
 	}
 	return r, nil
+}
+
+// maxBases is more than anybody stacks.
+const maxBases = 8
+
+// decodeOverBase reads the recipe's base first, if it names one, and leaves a recipe that stands by itself.
+func decodeOverBase(text []byte, r *Recipe, depth int) error {
+	var head struct{ Base string }
+	if err := toml.Unmarshal(text, &head); err == nil && head.Base != "" { // a fault of the syntax is told below
+		if depth == maxBases {
+			return fmt.Errorf("base %q: recipes rest on each other in a circle", head.Base)
+		}
+		below, err := recipes.Read(head.Base)
+		if err == nil {
+			err = decodeOverBase(below, r, depth+1)
+		}
+		if err != nil {
+			return fmt.Errorf("base %q: %w", head.Base, err)
+		}
+		r.Name = ""
+	}
+	err := decodeStrict(text, r)
+	r.Base = ""
+	return err
 }
 
 func decodeStrict(text []byte, r *Recipe) error {

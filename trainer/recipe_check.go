@@ -23,8 +23,8 @@ func (r Recipe) Check() error {
 		want(slices.Contains(names, got), "%s is %q, want one of %q", key, got, names)
 	}
 	m, ro, a := r.Model, r.Rollout, r.Algorithm
-	want((m.Dir == "") != (m.Shape == ""), "model.dir is %q and model.shape is %q: want one of them", m.Dir, m.Shape)
-	want(m.Shape == "" || m.Tokenizer != "", "model.tokenizer is empty: random weights come without one")
+	want(m.Dir != "" || m.Shape != "", "model.dir and model.shape are empty: want one of them")
+	want(m.Dir != "" || m.Tokenizer != "", "model.tokenizer is empty: random weights come without one")
 	oneOf("model.dtype", m.DType, "bf16", "float32")
 	oneOf("model.template", m.Template, "default", "thinking", "no-thinking", "none")
 	want(m.Context >= 2, "model.context is %d, want at least 2", m.Context)
@@ -54,6 +54,7 @@ func (r Recipe) Check() error {
 
 	want(r.Train.Steps >= 0 && r.Warmup.Steps >= 0 && r.Train.Steps+r.Warmup.Steps > 0, "train.steps and warmup.steps are %d and %d: want something to do", r.Train.Steps, r.Warmup.Steps)
 	want(r.Train.Rows >= m.Context, "train.rows is %d, want at least model.context, %d: a sequence is not split", r.Train.Rows, m.Context)
+	oneOf("train.layout", r.Train.Layout, layoutAuto, layoutSerial, layoutOverlap)
 	want(r.Warmup.Steps == 0 || r.Warmup.Samples >= 1, "warmup.samples is %d, want at least 1", r.Warmup.Samples)
 	oneOf("warmup.loss", string(r.Warmup.Loss), string(LossSample), string(LossToken))
 	faults = append(faults, r.checkTools(), r.checkSignals(), r.Optimizer.check("optimizer"), r.Warmup.Optimizer.check("warmup.optimizer"), r.checkStates())

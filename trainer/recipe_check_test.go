@@ -51,7 +51,8 @@ func TestParseRecipeRefuses(t *testing.T) {
 		{"states.master=bf16", []string{`states.master is "bf16", want float32 or bf16+16`}},
 		{"algorithm.updates=3", []string{"algorithm.updates is 3, want a divisor of rollout.prompts, 16"}},
 		{"checkpoint.keep=0", []string{"checkpoint.every and keep are 20 and 0, want at least 1"}},
-		{"model.dir=somewhere", []string{`model.dir is "somewhere" and model.shape is "tiny": want one of them`}},
+		{"model.shape=", []string{"model.dir and model.shape are empty: want one of them"}},
+		{"train.layout=both", []string{`train.layout is "both", want one of ["auto" "serial" "overlap"]`}},
 		{"model.tokenizer=", []string{"model.tokenizer is empty"}},
 		{"data.task=file", []string{"data.train is empty"}},
 		{"data.task=multiplication", []string{"tools.name is empty: its demonstrations call"}},
@@ -104,7 +105,7 @@ func TestLargestSizesPlanWithoutOverflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := NewPlan(r, c, kernels.BF16, 0)
+	p := NewPlan(r, c, kernels.BF16, Machine{Workers: 64})
 	for _, item := range p.Items {
 		if item.Bytes <= 0 {
 			t.Errorf("%s takes %d bytes", item.Name, item.Bytes)
@@ -113,7 +114,7 @@ func TestLargestSizesPlanWithoutOverflow(t *testing.T) {
 	if total := p.Total(); total <= 0 || float64(total) > math.MaxInt64/2 {
 		t.Errorf("the total is %d", total)
 	}
-	if err := Fit(r, c, kernels.BF16, 1<<30); err == nil || !strings.Contains(err.Error(), "nothing helps but a smaller model") {
+	if _, err := Place(r, c, kernels.BF16, free(1<<30)); err == nil || !strings.Contains(err.Error(), "nothing helps but a smaller model") {
 		t.Errorf("%v", err)
 	}
 }

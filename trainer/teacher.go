@@ -41,7 +41,7 @@ func (t TeacherConfig) shape(student model.Config, context int) (model.Config, e
 }
 
 // teach takes the memory of the teacher and of its forward pass, and loads it.
-func (l *learner) teach(dev kernels.Device, r Recipe) error {
+func (l *learner) teach(dev, pass kernels.Device, r Recipe) error {
 	if r.Teacher.Dir == "" {
 		return nil
 	}
@@ -56,27 +56,11 @@ func (l *learner) teach(dev kernels.Device, r Recipe) error {
 	if _, err := w.Load(l.host, r.Teacher.Dir); err != nil {
 		return err
 	}
-	if l.teacher, err = newPass(dev, w, passLimits(r.Train.Rows, r.Model.Context), false); err != nil {
+	if l.teacher, err = newPass(pass, w, passLimits(r.Train.Rows, r.Model.Context), false); err != nil {
 		return err
 	}
 	return l.host.Down(w.Arena.Ptr, w.Arena.Bytes(), func(piece []byte) error {
 		l.teacherSum = crc32.Update(l.teacherSum, crc32.MakeTable(crc32.Castagnoli), piece)
 		return nil
 	})
-}
-
-// planTeacher are the arenas of the teacher.
-func planTeacher(r Recipe, student model.Config, d kernels.DType) []PlanItem {
-	if r.Teacher.Dir == "" {
-		return nil
-	}
-	c, err := r.Teacher.shape(student, r.Model.Context)
-	if err != nil {
-		return []PlanItem{{"teacher", 0, "not known: " + err.Error()}} // New refuses it
-	}
-	l := passLimits(r.Train.Rows, r.Model.Context)
-	return []PlanItem{
-		{"teacher", model.WeightBytes(c, d, r.Model.Context), fmt.Sprintf("frozen weights, %d parameters, %v", model.Count(c), d)},
-		{"its pass", passPages(l)*model.PageBytes(c, d) + model.ActivationBytes(c, d, l, false) + model.BatchBytes(l) + 3*4*l.Heads, fmt.Sprintf("micro-batches of %d rows", l.Rows)},
-	}
 }

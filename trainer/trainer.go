@@ -59,22 +59,44 @@ func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *ru
 			return nil, fmt.Errorf("trainer: %w", err)
 		}
 	}
-	e, err := engine.New(dev, w, r.engineConfig())
+	plan := NewPlan(r, w.Config, w.Arena.DType, MachineOf(dev))
+	e, l, err := build(dev, w, plan)
 	if err != nil {
-		return nil, fmt.Errorf("trainer: %w", err)
-	}
-	l, err := newLearner(dev, w, r)
-	if err != nil {
-		e.Close()
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	if notify == nil {
 		notify = func(Progress) {}
 	}
 	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: NewPlayer(e, task.Env), learner: l, imported: given, notify: notify, device: dev}
-	t.fixed.MemoryPlanned = NewPlan(r, w.Config, w.Arena.DType, 0).Total()
+	t.fixed.MemoryPlanned = plan.Taken()
 	t.fixed.Pages = e.Config().Pages
 	return t, t.begin()
+}
+
+// build takes the memory of a plan.
+func build(dev kernels.Device, w *model.Weights, p Plan) (*engine.Engine, *learner, error) {
+	if cpu, ok := dev.(workers); ok {
+		if err := cpu.Scratch(p.scratch()); err != nil {
+			return nil, nil, err
+		}
+	}
+	at, err := newLayout(dev, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := engine.New(at.sampling, w, p.Recipe.engineConfig(1))
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := newLearner(dev, at, w, p.Recipe)
+	if err != nil {
+		e.Close()
+		return nil, nil, err
+	}
+	if at.region.Ptr != 0 {
+		l.claim = e.WeightsChanged // training overwrites the cache
+	}
+	return e, l, nil
 }
 
 // begin starts the optimizer afresh where a stage begins with the next step.
@@ -269,11 +291,11 @@ func (t *Trainer) sampling() Sampling {
 // invTemperature is as the sampler computes it.
 func (r Recipe) invTemperature() float32 { return 1 / r.Rollout.Temperature }
 
-// engineConfig sizes the engine for the recipe's rollouts.
-func (r Recipe) engineConfig() engine.Config {
+// engineConfig sizes the engine of one of as many ranks for the recipe's rollouts.
+func (r Recipe) engineConfig(ranks int) engine.Config {
 	seqs := r.Rollout.Batch
 	if seqs == 0 {
-		seqs = r.Rollout.Prompts * r.Rollout.Samples
+		seqs = ceil(r.Rollout.Prompts*r.Rollout.Samples, ranks)
 	}
 	pages := r.Rollout.Pages
 	if pages == 0 {

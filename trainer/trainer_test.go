@@ -57,7 +57,7 @@ func testRecipe() Recipe {
 	r.Warmup.Steps, r.Warmup.Samples, r.Warmup.Optimizer.LR = 60, 32, 3e-3
 	r.Rollout = RolloutConfig{Prompts: 8, Samples: 16, MaxTokens: 4, Temperature: 1, TopP: 1, Waves: 4, Carry: "prompts", Rest: 7, Rows: 64}
 	r.Optimizer.LR, r.Optimizer.Beta2 = 2e-3, 0.95
-	r.Train = TrainConfig{Steps: 60, Rows: 256}
+	r.Train.Steps, r.Train.Rows = 60, 256
 	r.Evaluation = EvaluationConfig{Problems: 8, Samples: 4}
 	return r
 }

@@ -77,6 +77,8 @@ type inputs struct {
 	Train          string `json:"train"`
 	HeldOut        string `json:"held_out"`
 	Demonstrations string `json:"demonstrations"`
+	Rollouts       string `json:"rollouts,omitempty"` // imported
+	Teacher        string `json:"teacher,omitempty"`  // its weights
 }
 
 func fingerprint(problems []env.Problem) string {
@@ -94,8 +96,9 @@ func (l *loop) enter() error {
 	p := worker{
 		Step: l.t.Done(), Began: time.Now().UTC(), Version: version(), Device: l.dev.Name(), Machine: cpuModel(), Processors: runtime.NumCPU(),
 		System: runtime.GOOS + "/" + runtime.GOARCH,
-		Data:   inputs{fingerprint(task.Problems), fingerprint(task.HeldOut), fingerprint(task.Demonstrations)},
+		Data:   inputs{Train: fingerprint(task.Problems), HeldOut: fingerprint(task.HeldOut), Demonstrations: fingerprint(task.Demonstrations)},
 	}
+	p.Data.Rollouts, p.Data.Teacher = l.t.Sums()
 	var first *worker
 	err := l.dir.ReadLines(processesFile, func(line []byte) error {
 		var was worker
@@ -125,6 +128,7 @@ func (i inputs) equal(was inputs) error {
 	var faults []error
 	for _, s := range []struct{ what, was, is string }{
 		{"problems", was.Train, i.Train}, {"held-out problems", was.HeldOut, i.HeldOut}, {"demonstrations", was.Demonstrations, i.Demonstrations},
+		{"imported rollouts", was.Rollouts, i.Rollouts}, {"teacher's weights", was.Teacher, i.Teacher},
 	} {
 		if s.was != s.is {
 			faults = append(faults, fmt.Errorf("the %s are not those that the run began with: %s, now %s", s.what, s.was, s.is))

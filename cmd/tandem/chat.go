@@ -17,13 +17,14 @@ import (
 
 type chatOptions struct {
 	modelFlags
+	samplingFlags
 	system, template string
-	params           engine.Params
 	seed             uint64
+	stops            *tokenizer.StopStrings
 }
 
 func newChatCmd() *cobra.Command {
-	var o chatOptions
+	o := chatOptions{samplingFlags: samplingFlags{params: engine.Params{MaxTokens: 1024, Temperature: 0.7, TopP: 0.8, TopK: 20}}}
 	cmd := &cobra.Command{
 		Use:   "chat --model DIR",
 		Short: "Talk with a model; a line is a message, /new starts again, /quit ends",
@@ -31,13 +32,10 @@ func newChatCmd() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), os.Stdin, os.Stdout) },
 	}
 	f := cmd.Flags()
-	o.register(f)
+	o.modelFlags.register(f)
+	o.samplingFlags.register(f)
 	f.StringVar(&o.system, "system", "", "system message")
 	f.StringVar(&o.template, "template", "default", "default or no-thinking")
-	f.IntVar(&o.params.MaxTokens, "max-tokens", 1024, "tokens of a reply at most")
-	f.Float32Var(&o.params.Temperature, "temperature", 0.7, "0 is greedy")
-	f.Float32Var(&o.params.TopP, "top-p", 0.8, "keep the most probable tokens up to this probability")
-	f.IntVar(&o.params.TopK, "top-k", 20, "keep this many tokens (0: all)")
 	f.Uint64Var(&o.seed, "seed", 0, "of all draws")
 	return cmd
 }
@@ -54,11 +52,14 @@ func (o *chatOptions) run(ctx context.Context, in io.Reader, out io.Writer) erro
 	if o.template != "default" && o.template != "no-thinking" {
 		return fmt.Errorf("chat: --template is %q, want default or no-thinking", o.template)
 	}
-	if err := checkParams(o.params); err != nil {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.stops, err = o.samplingFlags.stops(m); err != nil {
 		return err
 	}
 	o.params.Stop = m.stops()
-	e, err := m.engine([][]int32{make([]int32, m.context)}, 1, o.params.MaxTokens)
+	e, err := m.engine([][]int32{make([]int32, m.context)}, 1, o.params)
 	if err != nil {
 		return err
 	}
@@ -121,8 +122,8 @@ type conversation struct {
 	e       *engine.Engine
 	out     io.Writer
 	session *engine.Session
-	stream  *tokenizer.Stream // of the reply
-	last    int32             // the reply's last token
+	stream  *tokenizer.StopStream // of the reply
+	last    int32                 // the reply's last token
 }
 
 // prompt invites a person to type.
@@ -165,6 +166,7 @@ func (c *conversation) say(ctx context.Context, text string) error {
 
 // open begins a turn: with the whole template first, later with what follows the reply's own tokens.
 func (c *conversation) open(user tokenizer.Message, opts tokenizer.ChatOptions) error {
+	c.stream = c.o.stops.NewStream()
 	if c.session != nil {
 		tokens, err := c.m.tokenizer.Seam(c.last, []tokenizer.Message{user}, opts)
 		if err != nil {
@@ -183,15 +185,13 @@ func (c *conversation) open(user tokenizer.Message, opts tokenizer.ChatOptions) 
 	if len(tokens) >= c.m.context {
 		return fmt.Errorf("a message of %d tokens leaves no room for a reply in a context of %d", len(tokens), c.m.context)
 	}
-	shown := 0
-	c.session, err = c.e.Open(engine.Request{Tokens: tokens, Params: c.o.params, Seed: c.o.seed, Until: func(turn []int32) bool {
-		if len(turn) == 1 {
-			c.stream, shown = c.m.tokenizer.NewStream(), 0
-		}
-		for ; shown < len(turn); shown++ {
-			fmt.Fprint(c.out, c.stream.Push(turn[shown]))
-		}
-		return false
-	}})
+	c.session, err = c.e.Open(engine.Request{Tokens: tokens, Params: c.o.params, Seed: c.o.seed, Until: c.show})
 	return err
+}
+
+// show prints what the last token of a reply adds to it. It is called after each.
+func (c *conversation) show(turn []int32) (stop bool) {
+	text, stop := c.stream.Push(turn[len(turn)-1])
+	fmt.Fprint(c.out, text)
+	return stop
 }

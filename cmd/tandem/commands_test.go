@@ -56,7 +56,7 @@ func TestPlan(t *testing.T) {
 			t.Errorf("the plan lacks %q:\n%s", want, r.stdout)
 		}
 	}
-	r = refused(t, 2, append(args, "--set", "algorithm.updates=1", "--set", "rollout.prompts=9000000"), "the run needs", "what fits: --set train.rows=")
+	r = refused(t, 2, append(args, "--set", "algorithm.updates=1", "--set", "rollout.prompts=9000000"), "the run needs", "what fits, each by itself", "--set rollout.batch=")
 	fits := regexp.MustCompile(`--set \S+`).FindAllString(r.stderr, -1)
 	for _, f := range append(fits, "--set algorithm.updates=1", "--set rollout.prompts=9000000") {
 		args = append(args, strings.Fields(f)...)
@@ -146,6 +146,12 @@ func TestChat(t *testing.T) {
 	// A cache of one page, which the new prompt shares its first tokens with.
 	if got := chat("1\n/new\n2\n", "--context", "24"); strings.Count(got, "\n") < 2 {
 		t.Errorf("a second conversation gets %q", got)
+	}
+	if got := chat("1+1=?\n", "--stop", once[1:3]); got != once[:strings.Index(once, once[1:3])]+"\n" {
+		t.Errorf("%q ended at %q is %q", once, once[1:3], got)
+	}
+	if got := chat("1+1=?\n1+1=?\n", "--allowed-tokens", "25"); strings.Trim(got, "\n") != "" { // the end token comes first
+		t.Errorf("empty replies look like %q", got)
 	}
 	refused(t, 2, []string{"chat", "--model", need(t, shared.bare)}, "chat: ", "has no tokenizer.json")
 	refused(t, 2, []string{"chat", "--model", need(t, shared.tiny), "--template", "none"}, `--template is "none"`)

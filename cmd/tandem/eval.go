@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tandem/engine"
 	"tandem/trainer/env"
 	"tandem/trainer/eval"
 	"tandem/trainer/reward"
@@ -86,7 +87,7 @@ func (o *evalOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if sampler.Engine, err = m.engine(prompts, s.Samples, s.Largest()); err != nil {
+	if sampler.Engine, err = m.engine(prompts, s.Samples, engine.Params{MaxTokens: s.Largest()}); err != nil {
 		return err
 	}
 	defer sampler.Engine.Close()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,15 +20,16 @@ import (
 
 type generateOptions struct {
 	modelFlags
+	samplingFlags
 	prompts, out, template string
 	n                      int
-	params                 engine.Params
 	seed                   uint64
 	ignoreEOS              bool
+	timeout                time.Duration
 }
 
 func newGenerateCmd() *cobra.Command {
-	var o generateOptions
+	o := generateOptions{samplingFlags: samplingFlags{params: engine.Params{MaxTokens: 256, Temperature: 1, TopP: 1}}}
 	cmd := &cobra.Command{
 		Use:   "generate --model DIR --prompts FILE",
 		Short: "Sample replies to prompts, with the log-prob of every token",
@@ -38,21 +40,21 @@ A line of --prompts is a JSON object with one of
   messages       a conversation, and tools, if any
   prompt_tokens  token ids
 A line of --out is {"prompt", "member", "prompt_tokens", "tokens", "logprobs", "text", "stop"}, in prompt, then member
-order. Log-probs are those of the full distribution at the temperature (greedy: at 1).`,
+order. Log-probs are those of the full distribution at the temperature (greedy: at 1), before bias, penalties and filters.
+--top-logprobs adds "top": for each token the most probable ones in its place, {"tokens", "logprobs"}. "stop" is stop (a
+stop token, the last one), stop_string, length, or deadline.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	o.register(f)
+	o.modelFlags.register(f)
+	o.samplingFlags.register(f)
 	f.StringVar(&o.prompts, "prompts", "-", "JSON Lines, - for standard input")
 	f.StringVar(&o.out, "out", "-", "JSON Lines, - for standard output")
 	f.StringVar(&o.template, "template", "default", "chat template: none, default or no-thinking")
 	f.IntVar(&o.n, "n", 1, "replies to each prompt")
-	f.IntVar(&o.params.MaxTokens, "max-tokens", 256, "tokens of a reply at most")
-	f.Float32Var(&o.params.Temperature, "temperature", 1, "0 is greedy")
-	f.Float32Var(&o.params.TopP, "top-p", 1, "keep the most probable tokens up to this probability")
-	f.IntVar(&o.params.TopK, "top-k", 0, "keep this many tokens (0: all)")
-	f.Float32Var(&o.params.MinP, "min-p", 0, "keep tokens of at least this share of the most probable one's probability")
+	f.IntVar(&o.params.Top, "top-logprobs", 0, "list this many of the most probable tokens beside each")
+	f.DurationVar(&o.timeout, "timeout", 0, "end a reply this long after it was asked for, with what there is (0: never)")
 	f.Uint64Var(&o.seed, "seed", 0, "of all draws")
 	f.BoolVar(&o.ignoreEOS, "ignore-eos", false, "go on to --max-tokens whatever is drawn")
 	return cmd
@@ -65,8 +67,11 @@ func (o *generateOptions) run(ctx context.Context) error {
 	if !slices.Contains(templates(), o.template) {
 		return fmt.Errorf("--template is %q, want one of %q", o.template, templates())
 	}
-	if err := checkParams(o.params); err != nil {
+	if err := o.check(); err != nil {
 		return err
+	}
+	if o.timeout < 0 {
+		return fmt.Errorf("--timeout is %v, want 0 (never) or more", o.timeout)
 	}
 	m, err := o.open()
 	if err != nil {
@@ -80,7 +85,11 @@ func (o *generateOptions) run(ctx context.Context) error {
 	if !o.ignoreEOS {
 		o.params.Stop = m.stops()
 	}
-	e, err := m.engine(prompts, o.n, o.params.MaxTokens)
+	stops, err := o.stops(m)
+	if err != nil {
+		return err
+	}
+	e, err := m.engine(prompts, o.n, o.params)
 	if err != nil {
 		return err
 	}
@@ -89,7 +98,7 @@ func (o *generateOptions) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("write samples: %w", err)
 	}
-	err = o.sample(ctx, m, e, prompts, out)
+	err = o.sample(ctx, m, e, stops, prompts, out)
 	if e := out.Close(); err == nil && e != nil {
 		err = fmt.Errorf("write samples: %w", e)
 	}
@@ -177,12 +186,12 @@ func (m *openModel) stops() []int32 {
 const batch = 128
 
 // engine makes one for prompts of these lengths: all pages that they need, if the memory is there.
-func (m *openModel) engine(prompts [][]int32, n, maxTokens int) (*engine.Engine, error) {
+func (m *openModel) engine(prompts [][]int32, n int, p engine.Params) (*engine.Engine, error) {
 	longest := 0
 	for _, p := range prompts {
 		longest = max(longest, len(p))
 	}
-	cfg := engine.Config{Seqs: min(batch, n*len(prompts)), Context: min(m.context, longest+maxTokens)}
+	cfg := engine.Config{Seqs: min(batch, n*len(prompts)), Context: min(m.context, longest+p.MaxTokens)}
 	cfg.Rows = max(512, cfg.Seqs)
 	each := model.PagesFor(cfg.Context)
 	free, err := device.FreeMemory()
@@ -191,11 +200,11 @@ func (m *openModel) engine(prompts [][]int32, n, maxTokens int) (*engine.Engine,
 	}
 	fit := free / 2 / model.PageBytes(m.weights.Config, m.weights.Arena.DType)
 	cfg.Pages = max(each, min(cfg.Seqs*each, fit))
-	return engine.New(m.dev, m.weights, cfg)
+	return engine.New(m.dev, m.weights, cfg.For(p))
 }
 
 // sample writes the replies in order while it keeps the engine busy with later ones.
-func (o *generateOptions) sample(ctx context.Context, m *openModel, e *engine.Engine, prompts [][]int32, out *outFile) error {
+func (o *generateOptions) sample(ctx context.Context, m *openModel, e *engine.Engine, stops *tokenizer.StopStrings, prompts [][]int32, out *outFile) error {
 	total := len(prompts) * o.n
 	bar := newProgress(os.Stderr, "generate", 0, total, "replies")
 	defer bar.done()
@@ -205,16 +214,14 @@ func (o *generateOptions) sample(ctx context.Context, m *openModel, e *engine.En
 			s.Close()
 		}
 	}()
-	opened := 0
+	asked := 0
 	for i := range total {
-		for ; opened < total && len(open) < 4*batch; opened++ {
-			s, err := e.Open(engine.Request{
-				Tokens: prompts[opened/o.n], Params: o.params, Seed: kernels.Seed(o.seed, 0, uint32(opened/o.n), uint32(opened%o.n), 0),
-			})
+		for ; asked < len(prompts) && len(open) < 4*batch; asked++ {
+			group, err := e.OpenGroup(o.requests(asked, prompts[asked], stops))
 			if err != nil {
-				return fmt.Errorf("prompt %d: %w", opened/o.n, err)
+				return fmt.Errorf("prompt %d: %w", asked, err)
 			}
-			open = append(open, s)
+			open = append(open, group...)
 		}
 		sample, err := open[0].Next(ctx)
 		open[0].Close()
@@ -222,14 +229,50 @@ func (o *generateOptions) sample(ctx context.Context, m *openModel, e *engine.En
 		if err != nil {
 			return fmt.Errorf("prompt %d: %w", i/o.n, err)
 		}
-		row := sampleRow{Prompt: i / o.n, Member: i % o.n, PromptTokens: prompts[i/o.n], Tokens: sample.Tokens, LogProbs: sample.LogProbs, Stop: string(sample.Stop)}
-		if m.tokenizer != nil {
-			row.Text = m.tokenizer.Decode(sample.Tokens, false)
-		}
+		row := newSampleRow(sample, stops)
+		row.Prompt, row.Member, row.PromptTokens = i/o.n, i%o.n, prompts[i/o.n]
 		if err := out.row(row); err != nil {
 			return fmt.Errorf("write samples: %w", err)
 		}
 		bar.set(i + 1)
 	}
 	return nil
+}
+
+// requests are those of all members of a prompt.
+func (o *generateOptions) requests(prompt int, tokens []int32, stops *tokenizer.StopStrings) []engine.Request {
+	group := make([]engine.Request, o.n)
+	for member := range group {
+		r := engine.Request{Tokens: tokens, Params: o.params, Seed: kernels.Seed(o.seed, 0, uint32(prompt), uint32(member), 0)}
+		if len(o.stop) > 0 {
+			r.Until = stops.Until()
+		}
+		if o.timeout > 0 {
+			r.Deadline = time.Now().Add(o.timeout)
+		}
+		group[member] = r
+	}
+	return group
+}
+
+// newSampleRow is what there is to say of a sample itself.
+func newSampleRow(s engine.Sample, stops *tokenizer.StopStrings) sampleRow {
+	row := sampleRow{Tokens: s.Tokens, LogProbs: s.LogProbs, Stop: string(s.Stop)}
+	if row.Tokens == nil {
+		row.Tokens = []int32{} // a deadline may come before the first
+	}
+	if s.Stop == engine.StopUntil {
+		row.Stop = "stop_string"
+	}
+	if stops != nil {
+		row.Text, _ = stops.Cut(s.Tokens)
+	}
+	for _, list := range s.Top {
+		var t topRow
+		for _, l := range list {
+			t.Tokens, t.LogProbs = append(t.Tokens, l.Token), append(t.LogProbs, l.LogProb)
+		}
+		row.Top = append(row.Top, t)
+	}
+	return row
 }

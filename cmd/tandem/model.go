@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"tandem/engine"
 	"tandem/kernels"
 	"tandem/kernels/device"
 	"tandem/model"
@@ -127,23 +126,6 @@ func (m *openModel) checkSequence(tokens []int32) error {
 		if t < 0 || int(t) >= m.weights.Config.Vocab {
 			return fmt.Errorf("token %d is %d, want 0 to %d", i, t, m.weights.Config.Vocab-1)
 		}
-	}
-	return nil
-}
-
-// checkParams says what is wrong with the flags of sampling.
-func checkParams(p engine.Params) error {
-	switch {
-	case p.MaxTokens < 1:
-		return fmt.Errorf("--max-tokens is %d, want at least 1", p.MaxTokens)
-	case !(p.Temperature >= 0) || p.Temperature > 1e9:
-		return fmt.Errorf("--temperature is %v, want 0 (greedy) or more", p.Temperature)
-	case !(p.TopP > 0 && p.TopP <= 1):
-		return fmt.Errorf("--top-p is %v, want more than 0, and 1 at most", p.TopP)
-	case p.TopK < 0:
-		return fmt.Errorf("--top-k is %d, want 0 (all) or more", p.TopK)
-	case !(p.MinP >= 0 && p.MinP <= 1):
-		return fmt.Errorf("--min-p is %v, want 0 to 1", p.MinP)
 	}
 	return nil
 }

@@ -32,6 +32,11 @@ func resumed(text []byte, given *trainer.Recipe, set []string) (trainer.Recipe, 
 func places(r, from trainer.Recipe) trainer.Recipe {
 	r.Model.Dir, r.Model.Tokenizer = from.Model.Dir, from.Model.Tokenizer
 	r.Data.Train, r.Data.HeldOut, r.Warmup.Data = from.Data.Train, from.Data.HeldOut, from.Warmup.Data
+	for _, place := range []struct{ is, was *string }{{&r.Data.Rollouts, &from.Data.Rollouts}, {&r.Teacher.Dir, &from.Teacher.Dir}} {
+		if *place.is != "" && *place.was != "" { // where one has none, the runs differ
+			*place.is = *place.was
+		}
+	}
 	return r
 }
 

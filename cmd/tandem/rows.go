@@ -30,6 +30,13 @@ type sampleRow struct {
 	LogProbs     trainer.Floats `json:"logprobs"`
 	Text         string         `json:"text"`
 	Stop         string         `json:"stop"`
+	Top          []topRow       `json:"top,omitempty"`
+}
+
+// A topRow is the most probable tokens in one place.
+type topRow struct {
+	Tokens   []int32        `json:"tokens"`
+	LogProbs trainer.Floats `json:"logprobs"`
 }
 
 // openIn is a file, or standard input for "-".

@@ -27,6 +27,7 @@ type setup struct {
 	task    *env.Task
 	sandbox *tool.Sandbox // nil where the recipe has no tool
 	source  string        // of the weights, for people
+	plan    trainer.Plan
 }
 
 func openSetup(dev kernels.Device, r trainer.Recipe, dir *run.Dir, tools toolFlags) (*setup, error) {
@@ -34,6 +35,9 @@ func openSetup(dev kernels.Device, r trainer.Recipe, dir *run.Dir, tools toolFla
 	r, stands, err := standing(r, dir)
 	if err != nil {
 		return nil, err
+	}
+	if missing := missingFiles(r); len(missing) > 0 {
+		return nil, missingError(r, missing)
 	}
 	if s.tok, s.tokDir, err = openTokenizer(r, filepath.Join(dir.Path(), "tokenizer")); err != nil {
 		return nil, err
@@ -81,7 +85,7 @@ func (s *setup) load(dev kernels.Device, r trainer.Recipe, stands bool) error {
 	if err != nil {
 		return err
 	}
-	if err := fits(r, c, d); err != nil {
+	if s.plan, err = placeHere(dev, r, c, d); err != nil {
 		return err
 	}
 	if s.task, err = newTask(r, s.tok, s.sandbox); err != nil {
@@ -113,6 +117,9 @@ func readShape(r trainer.Recipe, tok *tokenizer.Tokenizer) (c model.Config, err 
 	if err != nil {
 		return c, err
 	}
+	if err := isShape(c, r); err != nil {
+		return c, err
+	}
 	if r.Model.Dir == "" {
 		c.Vocab = tok.VocabSize() // new weights need no rows that no token has
 		c.EOS = tok.EOS()
@@ -122,6 +129,25 @@ func readShape(r trainer.Recipe, tok *tokenizer.Tokenizer) (c model.Config, err 
 		return c, fmt.Errorf("model.context is %d, but the model's positions end at %d", r.Model.Context, c.Context())
 	}
 	return c, nil
+}
+
+// isShape holds a directory to the shape that its recipe was made for.
+func isShape(c model.Config, r trainer.Recipe) error {
+	if r.Model.Dir == "" || r.Model.Shape == "" {
+		return nil
+	}
+	want, err := model.Shape(r.Model.Shape)
+	if err != nil {
+		return err
+	}
+	sizes := func(c model.Config) [7]int {
+		return [7]int{c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.MLP, c.Vocab}
+	}
+	if got, want := sizes(c), sizes(want); got != want {
+		return fmt.Errorf("%s has width, layers, heads, key heads, head dim, MLP width and vocabulary %v, but model.shape %q has %v: --set model.shape= takes any",
+			r.Model.Dir, got, r.Model.Shape, want)
+	}
+	return nil
 }
 
 // newTask makes the task that the recipe names. Programs run in the sandbox, which may be nil where no episode is played.

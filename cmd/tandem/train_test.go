@@ -136,8 +136,8 @@ func TestTrainRefusesBadRecipes(t *testing.T) {
 		{"missing model", "", []string{"model.shape=", "model.dir=/nonexistent"}, []string{"/nonexistent", "no such file"}},
 		{"model without a tokenizer", "", []string{"model.shape=", "model.tokenizer=", "model.dir=" + other}, []string{other, "tokenizer"}},
 		{"unknown grader", "", []string{"data.grader=maths"}, []string{`"maths"`}},
-		{"missing data", "", []string{"data.train=/nonexistent.jsonl"}, []string{"read problems from /nonexistent.jsonl", "no such file"}},
-		{"missing held-out data", "", []string{"data.held_out=/nonexistent.jsonl"}, []string{"read problems from /nonexistent.jsonl", "no such file"}},
+		{"missing data", "", []string{"data.train=/nonexistent.jsonl"}, []string{`data.train = "/nonexistent.jsonl"`, "no such file"}},
+		{"missing held-out data", "", []string{"data.held_out=/nonexistent.jsonl"}, []string{`data.held_out = "/nonexistent.jsonl"`, "no such file"}},
 		{"empty data", "", []string{"data.train=" + empty}, []string{"read problems from " + empty, "0 rows, none with a problem and an answer"}},
 		{"empty demonstrations", "", []string{"warmup.data=" + empty}, []string{"read problems from " + empty, "0 rows"}},
 		{"no demonstrations", "", []string{"warmup.data="}, []string{"warmup.steps is set, but the task has no demonstrations"}},
@@ -148,7 +148,7 @@ func TestTrainRefusesBadRecipes(t *testing.T) {
 		{"context beyond the model's", "", []string{"model.context=2000", "train.rows=2000"}, []string{"model.context is 2000, but the model's positions end at 1024"}},
 		{"addition beyond the context", "", []string{"data.task=addition", "model.context=16", "train.rows=64"}, []string{"the prompt has ", "in model.context, 16"}},
 		{"more than the memory", "", []string{"model.context=1024", "train.rows=1024", "rollout.prompts=4000000", "algorithm.updates=1"},
-			[]string{"cache pages", "what fits: --set train.rows="}},
+			[]string{"cache pages", "what fits, each by itself", "--set rollout.batch="}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, args := small(t, tt.set...)

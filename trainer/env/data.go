@@ -69,6 +69,12 @@ func ReadData(spec string, c Columns) (Data, error) {
 
 var sliced = regexp.MustCompile(`^(.*)@\[(-?\d*):(-?\d*)\]$`)
 
+// DataPath is the file of what ReadData takes.
+func DataPath(spec string) string {
+	path, _, _ := strings.Cut(spec, "@[")
+	return path
+}
+
 // parseSlice takes path@[lo:hi] apart; an open end is the largest int.
 func parseSlice(spec string) (path string, lo, hi int, err error) {
 	m := sliced.FindStringSubmatch(spec)

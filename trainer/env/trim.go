@@ -21,8 +21,9 @@ func (t *Tools) trim(text string, n int) (string, int) {
 	lo, hi := 0, len(text)-1
 	for lo <= hi {
 		keep := (lo + hi) / 2
-		if cut := cutMiddle(text, keep); tokens(cut) <= n {
-			best, most = cut, tokens(cut)
+		cut := cutMiddle(text, keep)
+		if has := tokens(cut); has <= n {
+			best, most = cut, has
 			lo = keep + 1
 		} else {
 			hi = keep - 1
@@ -33,8 +34,9 @@ func (t *Tools) trim(text string, n int) (string, int) {
 	}
 	for lo, hi = 0, len(text)-1; lo <= hi; { // no room for the words in the middle
 		keep := (lo + hi) / 2
-		if head := text[:boundary(text, keep)]; tokens(head) <= n {
-			best, most = head, tokens(head)
+		head := text[:boundary(text, keep)]
+		if has := tokens(head); has <= n {
+			best, most = head, has
 			lo = keep + 1
 		} else {
 			hi = keep - 1
