@@ -50,7 +50,20 @@ type Grid struct {
 	X, Y    int    // blocks; Y may be left 0 for 1
 	Threads int    // of a block
 	Shared  int    // bytes of dynamic shared memory of a block
+	Boxes   [2]Box // of kernels that copy whole boxes; the zero Box is none
 }
+
+// A Box is how a kernel copies parts of a BF16 matrix: BoxRows rows of 64 elements at a time, lines of 128 bytes swizzled. A
+// kernel that takes boxes has a TensorMap for each behind its arguments, from a multiple of 64 bytes on. Ptr and the bytes of
+// a row are multiples of 16.
+type Box struct {
+	Ptr              Ptr
+	Rows, Cols, Line int // Line elements lie from one row to the next
+	BoxRows          int
+}
+
+// BoxBytes is the size of a TensorMap.
+const BoxBytes = 128
 
 // A Launch is one run of an op. Args are copied: pointers first, a multiple of 8 bytes. Items is the number of
 // independent pieces of output; no sum crosses an item, so who computes which changes no bit.

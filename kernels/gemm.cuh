@@ -87,13 +87,3 @@ struct Gemm {
 		}
 	}
 };
-
-// The tile of a block. Blocks of 8 rows of tiles go together, so that what runs at once shares its operands in the L2 cache.
-DEVICE void tile_of_block(int M, int N, int BM, int BN, int& m, int& n) {
-	const int group = 8;
-	int rows = blocks(M, BM), cols = blocks(N, BN);
-	int id = blockIdx.x, g = id / (group * cols), first = g * group, height = min(group, rows - first);
-	id -= g * group * cols;
-	m = (first + id % height) * BM;
-	n = id / height * BN;
-}

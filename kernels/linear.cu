@@ -21,7 +21,7 @@ struct LinearArgs {
 template <class G, int BM, int BN>
 DEVICE void linear(const LinearArgs& a, char* shared) {
 	int t, n;
-	tile_of_block(a.T, a.N, BM, BN, t, n);
+	tile_at(blockIdx.x, a.T, a.N, BM, BN, t, n);
 	G g;
 	g.zero();
 	g.add(shared, Matrix{a.x, a.T, a.K, a.K}, Matrix{a.w, a.N, a.K, a.K}, t, n, a.K);
@@ -70,7 +70,7 @@ struct LinearDXArgs {
 template <class G, int BM, int BN>
 DEVICE void linear_dx(const LinearDXArgs& a, char* shared) {
 	int t, k;
-	tile_of_block(a.T, a.K, BM, BN, t, k);
+	tile_at(blockIdx.x, a.T, a.K, BM, BN, t, k);
 	G g;
 	g.zero();
 	if (!a.start)
@@ -116,7 +116,7 @@ struct LinearDWArgs {
 template <class G, int BM, int BN>
 DEVICE void linear_dw(const LinearDWArgs& a, char* shared) {
 	int n, k;
-	tile_of_block(a.N, a.K, BM, BN, n, k);
+	tile_at(blockIdx.x, a.N, a.K, BM, BN, n, k);
 	G g;
 	g.zero();
 	g.pairs([&](int r, int c, float& c0, float& c1) {

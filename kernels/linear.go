@@ -216,6 +216,24 @@ func (t gemmTile) grid(name string, M, N int32) Grid {
 	return Grid{Kernel: name + t.suffix, X: t.blocks(M, N), Y: 1, Threads: t.threads, Shared: t.shared}
 }
 
+// gemmSM90 is the tile of gemm_sm90.cuh. Its blocks, one for each multiprocessor, take tiles in turns.
+var gemmSM90 = gemmTile{rows: 128, cols: 256, threads: 384, shared: 1024 + 4*(128+256)*64*2}
+
+// fits says that the product of x (M, K) and w (N, K) is large enough and lies as boxes want it.
+func (t gemmTile) fits(gpu GPU, M, N, K int32, x, w Ptr) bool {
+	return gpu.Major == 9 && gpu.Minor == 0 && t.blocks(M, N) >= gpu.SMs && K%8 == 0 && x%16 == 0 && w%16 == 0
+}
+
+func (t gemmTile) boxed(gpu GPU, kernel string, M, N, K int32, x, w Ptr) Grid {
+	return Grid{
+		Kernel: kernel, X: min(t.blocks(M, N), gpu.SMs), Y: 1, Threads: t.threads, Shared: t.shared,
+		Boxes: [2]Box{
+			{Ptr: x, Rows: int(M), Cols: int(K), Line: int(K), BoxRows: t.rows},
+			{Ptr: w, Rows: int(N), Cols: int(K), Line: int(K), BoxRows: t.cols},
+		},
+	}
+}
+
 // gemmFor is the largest tile that gives every multiprocessor one.
 func gemmFor(gpu GPU, M, N int32) gemmTile {
 	if gemm128.blocks(M, N) >= gpu.SMs {
@@ -231,6 +249,8 @@ func linearGrid(gpu GPU, args unsafe.Pointer) Grid {
 		return Grid{}
 	case a.T <= 16:
 		return gemm16.grid("linear", a.T, a.N)
+	case gemmSM90.fits(gpu, a.T, a.N, a.K, a.x, a.w):
+		return gemmSM90.boxed(gpu, "linear_sm90", a.T, a.N, a.K, a.x, a.w)
 	}
 	return gemmFor(gpu, a.T, a.N).grid("linear", a.T, a.N)
 }

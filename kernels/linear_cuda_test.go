@@ -24,6 +24,8 @@ var linearCUDACases = []struct {
 	{"over a tile", 65, 66, 200},
 	{"two tiles and a row", 129, 130, 40},
 	{"odd all over", 67, 35, 51},
+	{"over a Hopper tile", 130, 260, 136},
+	{"several Hopper tiles", 257, 518, 64},
 }
 
 func TestLinearCUDA(t *testing.T) {

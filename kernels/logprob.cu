@@ -58,7 +58,7 @@ DEVICE Quarter quarter(const float (&u)[4][2], float top, bool entropy) {
 KERNEL(logprob_tiles, LogProbArgs, a, Logits::THREADS, 2) {
 	SHARED(shared);
 	int row0, col0;
-	tile_of_block(a.R, a.V, 128, VOCAB_TILE, row0, col0);
+	tile_at(blockIdx.x, a.R, a.V, 128, VOCAB_TILE, row0, col0);
 	Logits g;
 	g.zero();
 	g.add(shared, Matrix{a.x, a.R, a.D, a.D}, Matrix{a.w, a.V, a.D, a.D}, row0, col0, a.D);
@@ -164,7 +164,7 @@ struct LogProbDZArgs {
 KERNEL(logprob_dz, LogProbDZArgs, a, Logits::THREADS, 2) {
 	SHARED(shared);
 	int row0, col0;
-	tile_of_block(a.R, a.C, 128, VOCAB_TILE, row0, col0);
+	tile_at(blockIdx.x, a.R, a.C, 128, VOCAB_TILE, row0, col0);
 	Logits g;
 	g.zero();
 	g.add(shared, Matrix{a.x, a.R, a.D, a.D}, Matrix{a.w, a.C, a.D, a.D}, row0, col0, a.D);

@@ -18,6 +18,8 @@ typedef long long i64;
 // An address within shared memory, as instructions take it.
 #ifdef __CUDACC__
 DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+#else
+using emu::shared_address;
 #endif
 
 // ---- Conversions
@@ -263,5 +265,223 @@ DEVICE void mma_bf16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
 	emu::mma_bf16(c, a, b0, b1);
+#endif
+}
+
+// ---- Barriers in shared memory that count arrivals and bytes (mbarrier). A phase ends when all arrivals and all announced
+// bytes have come; phases have parity 0, 1, 0 and so on.
+
+// `count` arrivals end a phase. One thread makes the barrier, then fences, then the block synchronises.
+DEVICE void mbarrier_init(u64* bar, u32 count) {
+#ifdef __CUDACC__
+	asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(bar)), "r"(count) : "memory");
+#else
+	emu::mbarrier_init(bar, count);
+#endif
+}
+
+// Makes barriers that were just made known to the copy engine.
+DEVICE void fence_mbarrier_init() {
+#ifdef __CUDACC__
+	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+DEVICE void mbarrier_arrive(u64* bar) {
+#ifdef __CUDACC__
+	asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(bar)) : "memory");
+#else
+	emu::mbarrier_arrive(bar);
+#endif
+}
+
+// Arrives and announces bytes that copies will bring.
+DEVICE void mbarrier_expect_tx(u64* bar, u32 bytes) {
+#ifdef __CUDACC__
+	asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(bar)), "r"(bytes) : "memory");
+#else
+	emu::mbarrier_expect_tx(bar, bytes);
+#endif
+}
+
+// Waits until the phase of that parity has ended.
+DEVICE void mbarrier_wait(u64* bar, u32 parity) {
+#ifdef __CUDACC__
+	asm volatile("{\n.reg .pred done;\nwait:\nmbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n@!done bra wait;\n}" ::"r"(shared_address(bar)),
+	             "r"(parity)
+	             : "memory");
+#else
+	emu::mbarrier_wait(bar, parity);
+#endif
+}
+
+// ---- Copies of boxes of a tensor (TMA)
+
+// How a tensor lies in memory and what box of it is copied: 128 bytes that the driver fills, in the kernel's argument.
+struct alignas(64) TensorMap {
+	u64 words[16];
+};
+
+// Copies the box at (col, row) to `dst`, a multiple of 1,024 where lines are 128 bytes swizzled. Its bytes, zeros beyond the
+// tensor's edge included, count at `bar`.
+DEVICE void tma_load_2d(void* dst, const TensorMap* map, u64* bar, int col, int row) {
+#ifdef __CUDACC__
+	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(shared_address(dst)),
+	             "l"(map), "r"(shared_address(bar)), "r"(col), "r"(row)
+	             : "memory");
+#else
+	const int at[] = {col, row};
+	emu::tma_load(dst, map, bar, at, 2);
+#endif
+}
+
+// What this thread wrote to shared memory is seen by copies of boxes and by wgmma that come after a barrier.
+DEVICE void fence_proxy_async() {
+#ifdef __CUDACC__
+	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#else
+	emu::fence_proxy_async();
+#endif
+}
+
+// ---- Registers of a warpgroup: four warps whose first is a multiple of four
+
+template <int N>
+DEVICE void setmaxnreg_inc() {
+#ifdef __CUDACC__
+	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+#else
+	emu::setmaxnreg(N, true);
+#endif
+}
+
+template <int N>
+DEVICE void setmaxnreg_dec() {
+#ifdef __CUDACC__
+	asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+#else
+	emu::setmaxnreg(N, false);
+#endif
+}
+
+// ---- Products by a warpgroup (wgmma), sm_90a only. Warp w of the four has rows 16w to 16w+15; a lane holds of them what
+// mma_bf16 says, c[j] for columns 8j to 8j+7. Operands are read and sums written until the wait; each k16 step is one of
+// mma_bf16's sums. Without `add` a sum starts from 0.
+
+// A matrix in shared memory with k along lines of 128 bytes, swizzled in groups of 8 lines: the first line a multiple of
+// 1,024. Elements 16 further along k are 2 further.
+DEVICE u64 wgmma_matrix(const void* p) {
+	u64 at = shared_address(p) & 0x3ffff;
+	return at >> 4 | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+
+// Before the first product, and after others have used the sums' registers.
+DEVICE void wgmma_fence() {
+#ifdef __CUDACC__
+	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#else
+	emu::wgmma_fence();
+#endif
+}
+
+DEVICE void wgmma_commit() {
+#ifdef __CUDACC__
+	asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#else
+	emu::wgmma_commit();
+#endif
+}
+
+// Waits until at most N groups are under way.
+template <int N>
+DEVICE void wgmma_wait() {
+#ifdef __CUDACC__
+	asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+#else
+	emu::wgmma_wait(N);
+#endif
+}
+
+// a (64, 16) and b (N, 16) in shared memory, both with k along lines.
+DEVICE void wgmma_m64n256k16(float (&c)[32][4], u64 a, u64 b, bool add) {
+#ifdef __CUDACC__
+	asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, 0;\n"
+	             "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+	             "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+	             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+	             "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+	             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+	             "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+	             "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+	             "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+	             "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+	             "}, %128, %129, add, 1, 1, 0, 0;\n}"
+	             : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
+	               "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
+	               "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
+	               "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3]),
+	               "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]), "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]),
+	               "+f"(c[10][0]), "+f"(c[10][1]), "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
+	               "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]), "+f"(c[13][2]), "+f"(c[13][3]),
+	               "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]), "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3]),
+	               "+f"(c[16][0]), "+f"(c[16][1]), "+f"(c[16][2]), "+f"(c[16][3]), "+f"(c[17][0]), "+f"(c[17][1]), "+f"(c[17][2]), "+f"(c[17][3]),
+	               "+f"(c[18][0]), "+f"(c[18][1]), "+f"(c[18][2]), "+f"(c[18][3]), "+f"(c[19][0]), "+f"(c[19][1]), "+f"(c[19][2]), "+f"(c[19][3]),
+	               "+f"(c[20][0]), "+f"(c[20][1]), "+f"(c[20][2]), "+f"(c[20][3]), "+f"(c[21][0]), "+f"(c[21][1]), "+f"(c[21][2]), "+f"(c[21][3]),
+	               "+f"(c[22][0]), "+f"(c[22][1]), "+f"(c[22][2]), "+f"(c[22][3]), "+f"(c[23][0]), "+f"(c[23][1]), "+f"(c[23][2]), "+f"(c[23][3]),
+	               "+f"(c[24][0]), "+f"(c[24][1]), "+f"(c[24][2]), "+f"(c[24][3]), "+f"(c[25][0]), "+f"(c[25][1]), "+f"(c[25][2]), "+f"(c[25][3]),
+	               "+f"(c[26][0]), "+f"(c[26][1]), "+f"(c[26][2]), "+f"(c[26][3]), "+f"(c[27][0]), "+f"(c[27][1]), "+f"(c[27][2]), "+f"(c[27][3]),
+	               "+f"(c[28][0]), "+f"(c[28][1]), "+f"(c[28][2]), "+f"(c[28][3]), "+f"(c[29][0]), "+f"(c[29][1]), "+f"(c[29][2]), "+f"(c[29][3]),
+	               "+f"(c[30][0]), "+f"(c[30][1]), "+f"(c[30][2]), "+f"(c[30][3]), "+f"(c[31][0]), "+f"(c[31][1]), "+f"(c[31][2]), "+f"(c[31][3])
+	             : "l"(a), "l"(b), "r"((int)add));
+#else
+	emu::wgmma(c[0], nullptr, a, b, 256, add, false, false);
+#endif
+}
+
+DEVICE void wgmma_m64n128k16(float (&c)[16][4], u64 a, u64 b, bool add) {
+#ifdef __CUDACC__
+	asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
+	             "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+	             "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+	             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+	             "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+	             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+	             "}, %64, %65, add, 1, 1, 0, 0;\n}"
+	             : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
+	               "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
+	               "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
+	               "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3]),
+	               "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]), "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]),
+	               "+f"(c[10][0]), "+f"(c[10][1]), "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
+	               "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]), "+f"(c[13][2]), "+f"(c[13][3]),
+	               "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]), "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3])
+	             : "l"(a), "l"(b), "r"((int)add));
+#else
+	emu::wgmma(c[0], nullptr, a, b, 128, add, false, false);
+#endif
+}
+
+// a in registers, as mma_bf16 has it; b with k along lines or, if B_BY_ROWS, down them.
+template <bool B_BY_ROWS>
+DEVICE void wgmma_m64n128k16_registers(float (&c)[16][4], const u32 (&a)[4], u64 b, bool add) {
+#ifdef __CUDACC__
+	asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %69, 0;\n"
+	             "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+	             "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+	             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+	             "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+	             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+	             "}, {%64, %65, %66, %67}, %68, add, 1, 1, %70;\n}"
+	             : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
+	               "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
+	               "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
+	               "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3]),
+	               "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]), "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]),
+	               "+f"(c[10][0]), "+f"(c[10][1]), "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
+	               "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]), "+f"(c[13][2]), "+f"(c[13][3]),
+	               "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]), "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3])
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"(B_BY_ROWS ? 1 : 0));
+#else
+	emu::wgmma(c[0], a, 0, b, 128, add, false, B_BY_ROWS);
 #endif
 }

@@ -137,3 +137,13 @@ DEVICE void get_pair(const float* at, float& x0, float& x1, bool both) {
 	x0 = at[0];
 	if (both) x1 = at[1];
 }
+
+// Where tile `id` of c (M, N) begins. Tiles of 8 rows of tiles go together, so that what runs at once shares its operands in
+// the L2 cache.
+DEVICE void tile_at(int id, int M, int N, int BM, int BN, int& m, int& n) {
+	const int group = 8;
+	int rows = blocks(M, BM), cols = blocks(N, BN), g = id / (group * cols), first = g * group, height = min(group, rows - first);
+	id -= g * group * cols;
+	m = (first + id % height) * BM;
+	n = id / height * BN;
+}

@@ -142,7 +142,7 @@ func (d *Device) Card() Card { return d.card }
 
 // NewQueue makes a stream.
 func (d *Device) NewQueue() (kernels.Queue, error) {
-	q := &Queue{dev: d, kernels: map[string]*kernel{}, graphs: map[int]*graph{}, rehearsed: map[int][]step{}}
+	q := &Queue{dev: d, kernels: map[string]*kernel{}, maps: map[kernels.Box]*tensorMap{}, graphs: map[int]*graph{}, rehearsed: map[int][]step{}}
 	if err := d.driver.check(C.tandem_cuda_create_stream(d.ctx, &q.stream), "cuStreamCreate", "make a queue"); err != nil {
 		return nil, err
 	}

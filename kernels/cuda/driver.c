@@ -172,6 +172,15 @@ CUresult tandem_cuda_launch(tandem_cuda_context* c, CUfunction f, unsigned x, un
 	return c->driver->cuLaunchKernel(f, x, y, 1, threads, 1, 1, shared, s, &args, NULL);
 }
 
+CUresult tandem_cuda_box(tandem_cuda_context* c, void* map, CUdeviceptr p, uint64_t rows, uint64_t cols, uint64_t line, unsigned box_rows) {
+	enum { NOT_SUPPORTED = 801, BFLOAT16 = 9, INTERLEAVE_NONE = 0, SWIZZLE_128B = 3, L2_256B = 3, FILL_ZEROS = 0 };
+	if (!c->driver->cuTensorMapEncodeTiled) return NOT_SUPPORTED;
+	const uint64_t dims[] = {cols, rows}, strides[] = {2 * line};
+	const uint32_t box[] = {64, box_rows}, steps[] = {1, 1};
+	ENTER(c);
+	return c->driver->cuTensorMapEncodeTiled(map, BFLOAT16, 2, (void*)(uintptr_t)p, dims, strides, box, steps, INTERLEAVE_NONE, SWIZZLE_128B, L2_256B, FILL_ZEROS);
+}
+
 CUresult tandem_cuda_copy(tandem_cuda_context* c, CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream s) {
 	ENTER(c);
 	return c->driver->cuMemcpyAsync(dst, src, bytes, s);

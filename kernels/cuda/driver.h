@@ -152,6 +152,8 @@ CUresult tandem_cuda_destroy_stream(tandem_cuda_context* c, CUstream s);
 CUresult tandem_cuda_wait(tandem_cuda_context* c, CUstream s);
 CUresult tandem_cuda_launch(tandem_cuda_context* c, CUfunction f, unsigned x, unsigned y, unsigned threads, unsigned shared, CUstream s,
                             void* args);
+// A tensor map of a bfloat16 matrix, for boxes of box_rows lines of 64 elements, swizzled; zeros beyond the edge.
+CUresult tandem_cuda_box(tandem_cuda_context* c, void* map, CUdeviceptr p, uint64_t rows, uint64_t cols, uint64_t line, unsigned box_rows);
 CUresult tandem_cuda_copy(tandem_cuda_context* c, CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream s);
 CUresult tandem_cuda_zero(tandem_cuda_context* c, CUdeviceptr p, size_t bytes, CUstream s);
 

@@ -86,6 +86,20 @@ func (d *Device) kernel(name string) (*kernel, error) {
 	return k, nil
 }
 
+// argumentBytes is the size of a kernel's argument: n bytes, and the tensor maps of its boxes.
+func argumentBytes(g kernels.Grid, n int) int {
+	boxes := 0
+	for _, b := range g.Boxes {
+		if b != (kernels.Box{}) {
+			boxes++
+		}
+	}
+	if boxes == 0 {
+		return n
+	}
+	return (n+tensorMapAlign-1)/tensorMapAlign*tensorMapAlign + boxes*kernels.BoxBytes
+}
+
 // resolve says which kernel runs a launch, and how.
 func (q *Queue) resolve(l kernels.Launch) (*kernel, kernels.Grid, error) {
 	if l.Op.CUDA == nil {
@@ -105,7 +119,7 @@ func (q *Queue) resolve(l kernels.Launch) (*kernel, kernels.Grid, error) {
 		if k, err = q.dev.kernel(name); err != nil {
 			return nil, g, err
 		}
-		if k.args >= 0 && k.args != len(l.Args) {
+		if k.args >= 0 && k.args != argumentBytes(g, len(l.Args)) {
 			return nil, g, fmt.Errorf("cuda: kernel %s takes %d bytes of arguments, %s gives %d: the structs in .cu and .go differ", name, k.args, l.Op.Name, len(l.Args))
 		}
 		q.kernels[name] = k

@@ -22,6 +22,8 @@ type Queue struct {
 	stream  C.CUstream
 	err     error // the first failure
 	kernels map[string]*kernel
+	maps    map[kernels.Box]*tensorMap
+	args    []byte    // of a launch with boxes
 	marks   [16]*mark // used in turn
 	marked  int
 	timers  [2]C.CUevent
@@ -91,7 +93,12 @@ func (q *Queue) Launch(l kernels.Launch) {
 	if q.now != nil && !q.now.launch(q, k, g, l.Args) {
 		return
 	}
-	r := C.tandem_cuda_launch(q.dev.ctx, k.f, C.uint(g.X), C.uint(max(g.Y, 1)), C.uint(g.Threads), C.uint(g.Shared), q.stream, unsafe.Pointer(&l.Args[0]))
+	args, err := q.boxed(g, l.Args)
+	if err != nil {
+		q.err = err
+		return
+	}
+	r := C.tandem_cuda_launch(q.dev.ctx, k.f, C.uint(g.X), C.uint(max(g.Y, 1)), C.uint(g.Threads), C.uint(g.Shared), q.stream, unsafe.Pointer(&args[0]))
 	if r != 0 {
 		q.failed(r, "cuLaunchKernel", func() string { return "launch " + describe(k, g) })
 		return
