@@ -6,54 +6,9 @@
 // The logits (R, V) are never written: a block has a tile of 128×128 of them in registers, as linear_128 does, and reduces
 // it there. A tile's row is in 4 warps, a quarter of 32 tokens each. The roof is the tensor cores': 2·R·V·D flops each.
 #include "gemm.cuh"
-#include "softmax.cuh"
-
-struct LogProbArgs {
-	float* logp;        // (R)
-	float* entropy;     // (R), or 0
-	float* lse;         // (R)
-	const bf16* x;      // (R, D)
-	const bf16* w;      // (V, D)
-	const int* target;  // (R), -1 is padding
-	float4* parts;      // (R, 1 + tiles): the target's u; top, sum, rest and mean of every tile
-	int R, V, D;
-	int rows;
-	int dtype;
-	float invT;
-};
+#include "logprob.cuh"
 
 typedef Gemm<128, VOCAB_TILE, 64, 64, 32, 3, false, false> Logits;
-
-// The sum over 32 neighbouring columns, of which a lane has v[j] = columns 8j + 2·(lane%4) and the one beside it: 16
-// apart first, then 8, 4, 2, 1.
-DEVICE float sum_quarter(const float (&v)[4][2]) {
-	float even = (v[0][0] + v[2][0]) + (v[1][0] + v[3][0]), odd = (v[0][1] + v[2][1]) + (v[1][1] + v[3][1]);
-	even += shfl_xor(even, 2), odd += shfl_xor(odd, 2);
-	even += shfl_xor(even, 1), odd += shfl_xor(odd, 1);
-	return even + odd;
-}
-
-// Sums of a quarter, relative to the tile's maximum.
-struct Quarter {
-	float sum;   // of p
-	float rest;  // of p other than 1
-	float ones;  // how many p are 1
-	float mean;  // of p·(u - top)
-};
-
-DEVICE Quarter quarter(const float (&u)[4][2], float top, bool entropy) {
-	float p[4][2], rest[4][2], ones[4][2], mean[4][2];
-#pragma unroll
-	for (int j = 0; j < 4; j++)
-		for (int e = 0; e < 2; e++) {
-			float v = below(u[j][e], top);
-			p[j][e] = exp2_poly(v * LOG2E);
-			ones[j][e] = p[j][e] == 1, rest[j][e] = p[j][e] == 1 ? 0 : p[j][e], mean[j][e] = p[j][e] * v;
-		}
-	Quarter q = {sum_quarter(p), 0, 0, 0};
-	if (entropy) q.rest = sum_quarter(rest), q.ones = sum_quarter(ones), q.mean = sum_quarter(mean);
-	return q;
-}
 
 KERNEL(logprob_tiles, LogProbArgs, a, Logits::THREADS, 2) {
 	SHARED(shared);
@@ -107,11 +62,10 @@ KERNEL(logprob_tiles, LogProbArgs, a, Logits::THREADS, 2) {
 	float top = tops[row * 4];
 	Quarter q = quarters[row * 4];
 	for (int p = 1; p < 4; p++) {
-		Quarter next = quarters[row * 4 + p];
 		top = larger(top, tops[row * 4 + p]);
-		q.sum += next.sum, q.rest += next.rest, q.ones += next.ones, q.mean += next.mean;
+		add_quarter(q, quarters[row * 4 + p]);
 	}
-	a.parts[(i64)(row0 + row) * (1 + tiles) + 1 + col0 / VOCAB_TILE] = make_float4(top, q.sum, q.rest + (q.ones - 1), q.mean);
+	a.parts[(i64)(row0 + row) * (1 + tiles) + 1 + col0 / VOCAB_TILE] = tile_part(top, q);
 }
 
 // A warp has a row.

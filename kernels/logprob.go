@@ -69,10 +69,13 @@ var (
 	logProbOp      = Op{Name: "logprob", Size: unsafe.Sizeof(logProbArgs{}), CPU: logProbGo, CUDA: logProbGrid}
 )
 
-func logProbTilesGrid(_ GPU, args unsafe.Pointer) Grid {
+func logProbTilesGrid(gpu GPU, args unsafe.Pointer) Grid {
 	a := (*logProbArgs)(args)
 	if DType(a.dtype) != BF16 {
 		return Grid{}
+	}
+	if gemmSM90.fits(gpu, a.R, a.V, a.D, a.x, a.w) {
+		return gemmSM90.boxed(gpu, "logprob_tiles_sm90", a.R, a.V, a.D, a.x, a.w)
 	}
 	g := gemm128.grid("logprob_tiles", a.R, a.V)
 	g.Kernel = ""
