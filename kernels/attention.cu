@@ -10,51 +10,6 @@
 // doc.go: the order of its keys, lanes and rescalings is the same.
 #include "attention.cuh"
 
-struct AttentionArgs {
-	bf16* out;       // (T, H, E)
-	float* lse;      // (T, H), or 0
-	const bf16* qk;  // (T, H+K, E)
-	RowsArgs rows;
-	PagesArgs pages;
-	int block;
-	int _;
-};
-
-const int TILE = 128;  // keys between two rescalings
-
-// A Running is the state of the two queries of a lane, rows g and g+8 of the warp's 16.
-template <int LANES>
-struct Running {
-	float top[2];         // largest score so far
-	float sums[2][LANES];  // of probabilities: a quarter of the tile each
-
-	DEVICE Running() {
-		for (int h = 0; h < 2; h++) {
-			top[h] = minus_infinity();
-			for (int i = 0; i < LANES; i++) sums[h][i] = 0;
-		}
-	}
-
-	// Takes the largest score of the tile, returns what everything so far is multiplied by.
-	DEVICE float raise(int h, float most, float c) {
-		if (!(most > top[h])) return 1;
-		float α = exp2_poly(top[h] * c - most * c);
-		top[h] = most;
-		for (int i = 0; i < LANES; i++) sums[h][i] *= α;
-		return α;
-	}
-};
-
-// The largest and the sum over the four lanes that share a row.
-DEVICE float quad_max(float x) {
-	x = larger(x, shfl_xor(x, 2));
-	return larger(x, shfl_xor(x, 1));
-}
-DEVICE float quad_sum(float x) {
-	x += shfl_xor(x, 2);
-	return x + shfl_xor(x, 1);
-}
-
 // Scores (16 queries, 8·N keys) of q, which is in registers, against the keys of a tile from row `key` on.
 template <int E, int N>
 DEVICE void scores(float (&s)[N][4], const u32 (&q)[E / 16][4], const char* keys, int key) {
@@ -70,40 +25,6 @@ DEVICE void scores(float (&s)[N][4], const u32 (&q)[E / 16][4], const char* keys
 			mma_bf16(s[2 * j], q[e], k[0], k[1]);
 			mma_bf16(s[2 * j + 1], q[e], k[2], k[3]);
 		}
-}
-
-// Turns the scores of N·8 keys into probabilities and adds them to a lane's sum. The first `seen` of the keys count.
-template <int N>
-DEVICE void exps(float (&s)[N][4], int first, int h, int seen, float c, float top, float& sum) {
-	int q = threadIdx.x % 4;
-	float shift = -(top * c);
-#pragma unroll
-	for (int j = 0; j < 4; j++)
-		for (int i = 0; i < 2; i++) {
-			float& x = s[first + j][2 * h + i];
-			x = 8 * (first + j) + 2 * q + i < seen ? exp2_poly(fma32(x, c, shift)) : 0;
-			sum += x;
-		}
-}
-
-// The largest of the first `seen` of a row's N·8 scores.
-template <int N>
-DEVICE float most(const float (&s)[N][4], int h, int seen) {
-	int q = threadIdx.x % 4;
-	float top = minus_infinity();
-#pragma unroll
-	for (int j = 0; j < N; j++)
-		for (int i = 0; i < 2; i++)
-			if (8 * j + 2 * q + i < seen) top = larger(top, s[j][2 * h + i]);
-	return top;
-}
-
-// The rows of padding and of other key heads' output.
-DEVICE void zero_row(const AttentionArgs& a, int t, int k, int G) {
-	i64 at = (i64)t * a.rows.H + k * G;
-	for (int i = threadIdx.x; i < G * a.pages.E; i += blockDim.x) a.out[at * a.pages.E + i].bits = 0;
-	if (a.lse)
-		for (int i = threadIdx.x; i < G; i += blockDim.x) a.lse[at + i] = 0;
 }
 
 template <int E>
@@ -159,7 +80,7 @@ struct Attention {
 			else
 				for (int j = 8; j < 16; j++)
 					for (int e = 0; e < 4; e++) s[j][e] = 0;
-			soften(r, s, o, sees, at);
+			soften<E / 8>(r, s, o, sees, at, a.rows.c);
 			for (int p = 0; p < pages; p++) {
 				const char* values = next(i + pages + p);
 				if (p == 0)
@@ -169,19 +90,6 @@ struct Attention {
 			}
 		}
 		finish(r, o, warp, g);
-	}
-
-	// Scores to probabilities, with everything so far rescaled.
-	DEVICE void soften(Running<4>& r, float (&s)[16][4], float (&o)[E / 8][4], const int (&sees)[2], int at) {
-#pragma unroll
-		for (int h = 0; h < 2; h++) {
-			int seen = sees[h] - at;
-			float α = r.raise(h, quad_max(most(s, h, seen)), a.rows.c);
-#pragma unroll
-			for (int j = 0; j < E / 8; j++) o[j][2 * h] *= α, o[j][2 * h + 1] *= α;
-#pragma unroll
-			for (int i = 0; i < 4; i++) exps(s, 4 * i, h, seen, a.rows.c, r.top[h], r.sums[h][i]);
-		}
 	}
 
 	// o += p·v for a page: the scores' fragments are those of a left operand.
@@ -203,8 +111,7 @@ struct Attention {
 	DEVICE void finish(Running<4>& r, float (&o)[E / 8][4], int warp, int g) {
 #pragma unroll
 		for (int h = 0; h < 2; h++) {
-			float sum = quad_sum(r.sums[h][0]);
-			for (int i = 1; i < 4; i++) sum += quad_sum(r.sums[h][i]);
+			float sum = r.total(h);
 			int query = 16 * warp + g + 8 * h;
 			if (query >= chunk.queries()) continue;
 			i64 at = chunk.at(query, a.rows.H);

@@ -5,7 +5,7 @@
 #include "tile.cuh"
 
 const int PAGE = 64;  // tokens of a page
-const int QUERIES = 64;  // of a block: heads of one key head, of consecutive rows
+const int QUERIES = 64;  // of a chunk, at most: heads of one key head, of consecutive rows
 
 struct RowsArgs {
 	const int* pos;  // (T)
@@ -43,16 +43,15 @@ struct Chunk {
 	DEVICE i64 at(int i, int heads) const { return (i64)(t + i / G) * heads + k * G + i % G; }
 };
 
-// The chunk that begins at row t. Chunks begin where sequences do and at multiples of QUERIES/G of the position; count is 0
-// where none begins. All threads of the block get the same answer.
-DEVICE Chunk chunk_at(const RowsArgs& r, int t, int k, int G) {
-	int s = r.seq[t], rows = QUERIES / G, pos = r.pos[t];
+// The chunk of at most `queries` that begins at row t. Chunks begin where sequences do and at multiples of queries/G of the
+// position; count is 0 where none begins. All threads of the block get the same answer.
+DEVICE Chunk chunk_at(const RowsArgs& r, int t, int k, int G, int queries = QUERIES) {
+	int s = r.seq[t], rows = queries / G, pos = r.pos[t];
 	Chunk c = {t, 0, pos, k, G};
 	if (t > 0 && r.seq[t - 1] == s && pos % rows != 0) return c;
 	int most = min(rows - pos % rows, r.T - t), lane = threadIdx.x % 32;
-	u32 other0 = vote_ballot(lane >= most || r.seq[t + lane] != s);
-	u32 other1 = vote_ballot(lane + 32 >= most || r.seq[t + lane + 32] != s);
-	c.count = other0 ? lowest_bit(other0) : other1 ? 32 + lowest_bit(other1) : 64;
+	for (u32 other = 0; !other; c.count += other ? lowest_bit(other) : 32)
+		other = vote_ballot(c.count + lane >= most || r.seq[t + c.count + lane] != s);
 	return c;
 }
 
@@ -71,4 +70,106 @@ DEVICE void fetch_plane(char* tile, const PagesArgs& p, const bf16* plane, int r
 // Two columns of a row of output, of which E exist.
 DEVICE void put_columns(bf16* row, int col, float x0, float x1, int E) {
 	if (col < E) put_pair(row + col, x0, x1, col + 1 < E);
+}
+
+// ---- The softmax of a tile, of the forms of the forward
+
+struct AttentionArgs {
+	bf16* out;       // (T, H, E)
+	float* lse;      // (T, H), or 0
+	const bf16* qk;  // (T, H+K, E)
+	RowsArgs rows;
+	PagesArgs pages;
+	int block;
+	int _;
+};
+
+const int TILE = 128;  // keys between two rescalings
+
+// The largest and the sum over the four lanes that share a row.
+DEVICE float quad_max(float x) {
+	x = larger(x, shfl_xor(x, 2));
+	return larger(x, shfl_xor(x, 1));
+}
+DEVICE float quad_sum(float x) {
+	x += shfl_xor(x, 2);
+	return x + shfl_xor(x, 1);
+}
+
+// A Running is the state of the two queries of a lane, rows g and g+8 of the warp's 16.
+template <int LANES>
+struct Running {
+	float top[2];         // largest score so far
+	float sums[2][LANES];  // of probabilities: a quarter of the tile each
+
+	DEVICE Running() {
+		for (int h = 0; h < 2; h++) {
+			top[h] = minus_infinity();
+			for (int i = 0; i < LANES; i++) sums[h][i] = 0;
+		}
+	}
+
+	// Takes the largest score of the tile, returns what everything so far is multiplied by.
+	DEVICE float raise(int h, float most, float c) {
+		if (!(most > top[h])) return 1;
+		float α = exp2_poly(top[h] * c - most * c);
+		top[h] = most;
+		for (int i = 0; i < LANES; i++) sums[h][i] *= α;
+		return α;
+	}
+
+	// The row's sum: the four lanes that share it by a tree, quarters ascending.
+	DEVICE float total(int h) const {
+		float sum = quad_sum(sums[h][0]);
+		for (int i = 1; i < LANES; i++) sum += quad_sum(sums[h][i]);
+		return sum;
+	}
+};
+
+// Turns the scores of N·8 keys into probabilities and adds them to a lane's sum. The first `seen` of the keys count.
+template <int N>
+DEVICE void exps(float (&s)[N][4], int first, int h, int seen, float c, float top, float& sum) {
+	int q = threadIdx.x % 4;
+	float shift = -(top * c);
+#pragma unroll
+	for (int j = 0; j < 4; j++)
+		for (int i = 0; i < 2; i++) {
+			float& x = s[first + j][2 * h + i];
+			x = 8 * (first + j) + 2 * q + i < seen ? exp2_poly(fma32(x, c, shift)) : 0;
+			sum += x;
+		}
+}
+
+// The largest of the first `seen` of a row's N·8 scores.
+template <int N>
+DEVICE float most(const float (&s)[N][4], int h, int seen) {
+	int q = threadIdx.x % 4;
+	float top = minus_infinity();
+#pragma unroll
+	for (int j = 0; j < N; j++)
+		for (int i = 0; i < 2; i++)
+			if (8 * j + 2 * q + i < seen) top = larger(top, s[j][2 * h + i]);
+	return top;
+}
+
+// Scores of a tile to probabilities, with everything so far rescaled. Key `at` is the tile's first; columns are 8·N.
+template <int N>
+DEVICE void soften(Running<4>& r, float (&s)[16][4], float (&o)[N][4], const int (&sees)[2], int at, float c) {
+#pragma unroll
+	for (int h = 0; h < 2; h++) {
+		int seen = sees[h] - at;
+		float α = r.raise(h, quad_max(most(s, h, seen)), c);
+#pragma unroll
+		for (int j = 0; j < N; j++) o[j][2 * h] *= α, o[j][2 * h + 1] *= α;
+#pragma unroll
+		for (int i = 0; i < 4; i++) exps(s, 4 * i, h, seen, c, r.top[h], r.sums[h][i]);
+	}
+}
+
+// The rows of padding and of other key heads' output.
+DEVICE void zero_row(const AttentionArgs& a, int t, int k, int G) {
+	i64 at = (i64)t * a.rows.H + k * G;
+	for (int i = threadIdx.x; i < G * a.pages.E; i += blockDim.x) a.out[at * a.pages.E + i].bits = 0;
+	if (a.lse)
+		for (int i = threadIdx.x; i < G; i += blockDim.x) a.lse[at + i] = 0;
 }

@@ -81,7 +81,7 @@ type attentionArgs struct {
 var attentionOp = Op{Name: "attention", Size: unsafe.Sizeof(attentionArgs{}), CPU: attentionGo, CUDA: attentionGrid}
 
 // attentionGrid has a block for every row and key head; where no chunk of rows begins it leaves at once.
-func attentionGrid(_ GPU, args unsafe.Pointer) Grid {
+func attentionGrid(gpu GPU, args unsafe.Pointer) Grid {
 	a := (*attentionArgs)(args)
 	suffix, E := headSuffix(&a.pages)
 	G := int(a.rows.H / a.pages.K)
@@ -92,6 +92,10 @@ func attentionGrid(_ GPU, args unsafe.Pointer) Grid {
 	if a.block == 1 && G <= 16 {
 		g.Kernel = "attention_decode" + suffix
 		g.Shared = 16*E*2 + 16*attentionTile*2 + 4*16*4*2 + 3*attentionTile*E*2
+	} else if gpu.Major == 9 && gpu.Minor == 0 && a.pages.E == 128 && a.pages.kv%16 == 0 && a.qk%16 == 0 {
+		g.Kernel, g.Threads, g.Shared = "attention_sm90", 384, 1024+2*attentionQueries*E*2+4*attentionTile*E*2
+		rows := int(a.pages.pages) * 2 * int(a.pages.K) * PageTokens
+		g.Boxes[0] = Box{Ptr: a.pages.kv, Rows: rows, Cols: E, Line: E, BoxRows: PageTokens}
 	} else {
 		g.Shared = attentionQueries*E*2 + 4*PageTokens*E*2
 	}

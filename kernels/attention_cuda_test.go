@@ -44,6 +44,12 @@ func TestAttentionRowAloneCUDA(t *testing.T) {
 		for _, d := range kerneltest.GPU(t) {
 			run := func(steps [][]piece) []attended { return attendIn(d, seqs, rand.New(rand.NewPCG(seed, 0)), steps) }
 			whole := run([][]piece{wholeSequences(seqs)})
+			capability(t, "10.0") // without Hopper's form
+			other := attendIn(kerneltest.GPU(t)[0], seqs, rand.New(rand.NewPCG(seed, 0)), [][]piece{wholeSequences(seqs)})
+			for i := range seqs {
+				kerneltest.Same(t, "another form: out", other[i].out, whole[i].out)
+				kerneltest.Same(t, "another form: lse", other[i].lse, whole[i].lse)
+			}
 			for name, got := range map[string][]attended{"in pieces": run(chunks), "row by row": run(decodeSteps(seqs))} {
 				for i := range seqs {
 					kerneltest.Same(t, name+": out", got[i].out, whole[i].out)

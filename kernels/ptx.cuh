@@ -375,6 +375,13 @@ DEVICE u64 wgmma_matrix(const void* p) {
 	return at >> 4 | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
 
+// A matrix with k down its lines, of which there is a stretch for every 64 elements of the other dimension, `stretch` bytes
+// from one to the next. Elements 16 further along k are 16 lines further.
+DEVICE u64 wgmma_matrix_down(const void* p, u32 stretch) {
+	u64 at = shared_address(p) & 0x3ffff;
+	return at >> 4 | (u64)(stretch >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+
 // Before the first product, and after others have used the sums' registers.
 DEVICE void wgmma_fence() {
 #ifdef __CUDACC__

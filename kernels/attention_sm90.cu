@@ -1,0 +1,147 @@
+// attention in Hopper's form, for heads of 128: keys and values come by TMA, products are a warpgroup's, and producer and
+// consumers are different warps. A block has up to 128 queries that share a key head, two warpgroups of 64; it walks tiles of 128
+// keys as attention.cu does, sum by sum, so a query's bits are the same. While one warpgroup is at its exponentials the other one multiplies.
+#include "attention.cuh"
+
+struct AttentionSM90Args {
+	AttentionArgs a;
+	TensorMap kv;  // (pages·2·K·64, E)
+};
+
+struct AttentionSM90 {
+	static constexpr int E = 128, THREADS = 384, STAGES = 2, QUERIES = 128;
+	static constexpr int HALF = TILE * 64 * 2;      // 64 columns of a tile's keys or values
+	static constexpr int OPERAND = 2 * HALF;        // its keys, or its values
+	static constexpr int Q_HALF = 64 * 64 * 2;      // 64 columns of a warpgroup's queries
+	static constexpr int SHARED_BYTES = 1024 + 4 * Q_HALF + 2 * STAGES * OPERAND;
+	enum { QUERIES_1 = 1, QUERIES_2, ZEROS };       // named barriers
+
+	const AttentionArgs& a;
+	const Chunk chunk;
+	char *queries, *ring;
+	u64 *full, *empty;  // (2·STAGES): keys and values in turns; what is there, and what all eight consumer warps have read
+	int tiles;
+
+	DEVICE AttentionSM90(const AttentionArgs& a, const Chunk& chunk, char* shared) : a(a), chunk(chunk), queries(shared + 1024), ring(queries + 4 * Q_HALF) {
+		full = (u64*)shared, empty = full + 2 * STAGES;
+		tiles = blocks(chunk.keys(), TILE);
+		if (threadIdx.x == 0) {
+			for (int s = 0; s < 2 * STAGES; s++) mbarrier_init(&full[s], 1), mbarrier_init(&empty[s], 8);
+			fence_mbarrier_init();
+		}
+		sync_block();  // the barriers are made
+	}
+
+	DEVICE void run(const TensorMap* kv) {
+		if (threadIdx.x < 128) {
+			setmaxnreg_dec<40>();
+			if (threadIdx.x == 0) produce(kv);
+		} else {
+			setmaxnreg_inc<232>();
+			consume(threadIdx.x / 128 - 1);
+		}
+	}
+
+	// Keys of tile 0, values of tile 0, keys of tile 1 and so on, each by pages and halves of the columns.
+	DEVICE void produce(const TensorMap* kv) {
+		int s = a.rows.seq[chunk.t];
+		for (int i = 0; i < 2 * tiles; i++) {
+			int slot = i % (2 * STAGES), pages = min(2, blocks(chunk.keys(), PAGE) - i / 2 * 2);
+			if (i >= 2 * STAGES) mbarrier_wait(&empty[slot], i / (2 * STAGES) - 1 & 1);
+			mbarrier_expect_tx(&full[slot], pages * PAGE * E * 2);
+			for (int p = 0; p < pages; p++) {
+				i64 row = (a.pages.plane(s, i / 2 * 2 + p, i % 2, chunk.k) - a.pages.kv) / E;
+				for (int half = 0; half < 2; half++)
+					tma_load_2d(ring + slot * OPERAND + half * HALF + p * PAGE * 128, kv, &full[slot], 64 * half, (int)row);
+			}
+		}
+	}
+
+	// The warpgroup's queries, 64 columns at a time, and their descriptors for each 16 of E.
+	DEVICE void fetch(int group) {
+		int heads = a.rows.H + a.pages.K, first = 64 * group;
+		for (int i = threadIdx.x % 128; i < 64 * 16; i += 128) {
+			int r = i / 16, c = i % 16;
+			char* dst = queries + (2 * group + c / 8) * Q_HALF + swizzled<8>(r, c % 8);
+			const bf16* src = a.qk + chunk.at(first + r, heads) * E + 8 * c;
+			cp_async16(dst, src, first + r < chunk.queries() ? 16 : 0);
+		}
+		cp_async_commit();
+		cp_async_wait<0>();
+		fence_proxy_async();
+		bar_sync(QUERIES_1 + group, 128);
+	}
+
+	DEVICE void consume(int group) {
+		fetch(group);
+		int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32, g = lane / 4;
+		float o[16][4];
+		for (int j = 0; j < 16; j++)
+			for (int e = 0; e < 4; e++) o[j][e] = 0;
+		Running<4> r;
+		int query[2], sees[2];
+		for (int h = 0; h < 2; h++) query[h] = 64 * group + 16 * warp + g + 8 * h, sees[h] = chunk.sees(query[h]);
+		for (int tile = 0; tile < tiles; tile++) {
+			float s[16][4];
+			int slot = 2 * tile % (2 * STAGES), phase = tile / STAGES & 1;
+			mbarrier_wait(&full[slot], phase);
+			wgmma_fence();
+#pragma unroll
+			for (int e = 0; e < 8; e++)
+				wgmma_m64n128k16(s, wgmma_matrix(queries + (2 * group + e / 4) * Q_HALF) + e % 4 * 2,
+				                 wgmma_matrix(ring + slot * OPERAND + e / 4 * HALF) + e % 4 * 2, e > 0);
+			wgmma_commit();
+			wgmma_wait<0>();
+			if (lane == 0) mbarrier_arrive(&empty[slot]);
+			soften(r, s, o, sees, tile * TILE);
+			mbarrier_wait(&full[slot + 1], phase);
+			char* values = ring + (slot + 1) * OPERAND;
+			if ((tile + 1) * TILE > chunk.keys()) clear_values(values, chunk.keys() - tile * TILE);
+			wgmma_fence();
+#pragma unroll
+			for (int k = 0; k < 8; k++) {
+				u32 p[4] = {cvt_bf16x2(s[2 * k][1], s[2 * k][0]), cvt_bf16x2(s[2 * k][3], s[2 * k][2]), cvt_bf16x2(s[2 * k + 1][1], s[2 * k + 1][0]),
+				            cvt_bf16x2(s[2 * k + 1][3], s[2 * k + 1][2])};
+				wgmma_m64n128k16_registers<true>(o, p, wgmma_matrix_down(values + k * 16 * 128, HALF), true);
+			}
+			wgmma_commit();
+			wgmma_wait<0>();
+			if (lane == 0) mbarrier_arrive(&empty[slot + 1]);
+		}
+		finish(r, o, query);
+	}
+
+	// Rows of values that nobody has written are zeros: what is there may be NaN.
+	DEVICE void clear_values(char* values, int rows) {
+		for (int i = threadIdx.x - 128; i < (TILE - rows) * 16; i += 256)
+			*(uint4*)(values + i % 16 / 8 * HALF + (rows + i / 16) * 128 + i % 8 * 16) = make_uint4(0, 0, 0, 0);
+		fence_proxy_async();
+		bar_sync(ZEROS, 256);
+	}
+
+	DEVICE void finish(Running<4>& r, float (&o)[16][4], const int (&query)[2]) {
+#pragma unroll
+		for (int h = 0; h < 2; h++) {
+			float sum = r.total(h);
+			if (query[h] >= chunk.queries()) continue;
+			i64 at = chunk.at(query[h], a.rows.H);
+#pragma unroll
+			for (int j = 0; j < 16; j++) put_columns(a.out + at * E, 8 * j + threadIdx.x % 4 * 2, o[j][2 * h] / sum, o[j][2 * h + 1] / sum, E);
+			if (a.lse && threadIdx.x % 4 == 0) a.lse[at] = r.top[h] * a.rows.c + log2_once(sum);
+		}
+	}
+
+	DEVICE void soften(Running<4>& r, float (&s)[16][4], float (&o)[16][4], const int (&sees)[2], int at) { ::soften<16>(r, s, o, sees, at, a.rows.c); }
+};
+
+KERNEL(attention_sm90, AttentionSM90Args, p, AttentionSM90::THREADS, 1) {
+	SHARED(shared);
+	const AttentionArgs& a = p.a;
+	int G = a.rows.H / a.pages.K, t = blockIdx.x, k = blockIdx.y;
+	if (a.rows.seq[t] < 0) {
+		zero_row(a, t, k, G);
+		return;
+	}
+	Chunk chunk = chunk_at(a.rows, t, k, G, AttentionSM90::QUERIES);
+	if (chunk.count > 0) AttentionSM90(a, chunk, shared).run(&p.kv);
+}
