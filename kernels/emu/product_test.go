@@ -91,7 +91,9 @@ func fetch[T any](t testing.TB, c *card, p kernels.Ptr, n int) ([]T, error) {
 	return out, nil
 }
 
-func bf16(x float32) uint16 { return uint16((math.Float32bits(x) + 0x7fff + math.Float32bits(x)>>16&1) >> 16) }
+func bf16(x float32) uint16 {
+	return uint16((math.Float32bits(x) + 0x7fff + math.Float32bits(x)>>16&1) >> 16)
+}
 func wide(x uint16) float32 { return math.Float32frombits(uint32(x) << 16) }
 
 func randoms(r *rand.Rand, n int) []uint16 {
@@ -168,6 +170,20 @@ func TestProduct(t *testing.T) {
 			}
 			t.Log(c.lib.Stats())
 			c.dev.Close()
+		}
+	}
+}
+
+// Whatever the order of threads and blocks, a right kernel gives the right bits and no report.
+func TestProductSchedules(t *testing.T) {
+	c := open(t, emu.Checked)
+	for i := range schedules() {
+		seed := rand.Uint64()
+		c.set(t, "seed", strconv.FormatUint(seed, 10))
+		c.set(t, "schedule", []string{"random", "ahead"}[i%2])
+		T, N, K := 1+rand.IntN(130), 1+rand.IntN(130), 8*(1+rand.IntN(16))
+		if err := product(t, c, T, N, K, rand.New(rand.NewPCG(seed, 0))); err != nil {
+			t.Fatalf("shape %d %d %d, seed %d: %v\n%s", T, N, K, seed, err, c.lib.Report())
 		}
 	}
 }

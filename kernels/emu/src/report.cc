@@ -79,7 +79,8 @@ std::string place(const void* pc) {
 		while (fgets(function, sizeof function, p) && fgets(line, sizeof line, p)) {
 			function[strcspn(function, "\n")] = line[strcspn(line, "\n")] = 0;
 			if (char* more = strstr(line, " (disc")) *more = 0;
-			const char* l = strncmp(line, "./", 2) ? line : line + 2;
+			const char* l = strstr(line, "/kernels/"); // whatever lies above
+			l = l ? l + 1 : line;
 			best = std::string(l) + " (" + std::string(function, strcspn(function, "(")) + ")";
 			if (!instruction(line)) break;
 		}
