@@ -137,7 +137,7 @@ type adamWArgs struct {
 	VType      int32
 }
 
-var adamWOp = Op{Name: "adamw", Size: unsafe.Sizeof(adamWArgs{}), CPU: adamWOpGo}
+var adamWOp = Op{Name: "adamw", Size: unsafe.Sizeof(adamWArgs{}), CPU: adamWOpGo, CUDA: adamWGrid}
 
 func adamWOpGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 	a := (*adamWArgs)(args)
@@ -153,6 +153,12 @@ func adamWOpGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		m.storeMaster(a, at, master)
 		m.Reset(keep)
 	}
+}
+
+// adamWGrid gives a thread eight elements.
+func adamWGrid(_ GPU, args unsafe.Pointer) Grid {
+	a := (*adamWArgs)(args)
+	return Grid{Kernel: wide("adamw", 0, a.W, a.Master, a.M, a.V, a.G), X: blocks(int(a.N), 8*gpuThreads), Y: 1, Threads: gpuThreads}
 }
 
 // loadMaster is the memory itself where the masters are whole.

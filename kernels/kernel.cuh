@@ -29,7 +29,7 @@ struct bf16 {
 };
 
 // DTypes as Go counts them.
-enum { F32 = 1, BF16 = 2, I32 = 3, U64 = 4, U8 = 5 };
+enum { F32 = 1, BF16 = 2, I32 = 3, U64 = 4, U8 = 5, F16 = 6, U16 = 7 };
 
 DEVICE float bits_float(u32 x) {
 #ifdef __CUDACC__

@@ -33,6 +33,35 @@ DEVICE u32 cvt_bf16x2(float hi, float lo) {
 #endif
 }
 
+// The bits of the nearest float16, ties to even, subnormals included.
+DEVICE u32 cvt_f16_f32(float x) {
+#ifdef __CUDACC__
+	u16 r;
+	asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
+	return r;
+#else
+	u32 b = emu::float_bits(x), sign = b >> 16 & 0x8000;
+	b &= 0x7fffffff;
+	if (b > 0x7f800000) return 0x7fff;
+	if (b >= 0x47800000) return sign | 0x7c00;
+	if (b < 0x38800000) return sign | (emu::float_bits(emu::bits_float(b) + 0.5f) - emu::float_bits(0.5f));
+	return sign | (b - 0x38000000 + 0xfff + (b >> 13 & 1)) >> 13;
+#endif
+}
+
+// The float16 of the low half, exactly.
+DEVICE float cvt_f32_f16(u32 h) {
+#ifdef __CUDACC__
+	float r;
+	asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((u16)h));
+	return r;
+#else
+	u32 b = h & 0x7fff, sign = (h & 0x8000) << 16;
+	if (b >= 0x7c00) return emu::bits_float(sign | 0x7f800000 | b << 13);
+	return emu::bits_float(sign | emu::float_bits(emu::bits_float(b << 13) * 0x1p112f));
+#endif
+}
+
 // ---- Within a warp. All 32 lanes take part.
 
 DEVICE u32 shfl_xor(u32 x, int mask) {
