@@ -120,3 +120,13 @@ func TestPagesEvictTheLeastRecentlyUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesFor has the ends of pages: token t lies on page t/PageTokens.
+func TestPagesFor(t *testing.T) {
+	const n = model.PageTokens
+	for tokens, want := range map[int]int{0: 0, 1: 1, n - 1: 1, n: 1, n + 1: 2, 2 * n: 2, 2*n + 1: 3} {
+		if got := model.PagesFor(tokens); got != want {
+			t.Errorf("%d tokens need %d pages, want %d", tokens, got, want)
+		}
+	}
+}

@@ -373,7 +373,7 @@ func TestRandomOperations(t *testing.T) {
 	if os.Getenv("TANDEM_LONG") != "" {
 		operations, scripts = 1_000_000, 1000
 	} else if testing.Short() {
-		operations = 10_000
+		operations = 5_000
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

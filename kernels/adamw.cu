@@ -43,28 +43,28 @@ DEVICE float pow2(int e) { return bits_float((u32)(e + 127) << 23); }
 
 const int PIECES = 2;            // of a thread
 typedef float Four[4];           // elements of a piece
-struct alignas(8) Halves {
+struct alignas(8) Packed {
 	u32 pair[2];  // elements of 16 bits, 2i (low half) and 2i+1
 };
 
-DEVICE u32 half(const Halves& h, int i) { return i % 2 ? h.pair[i / 2] >> 16 : h.pair[i / 2] & 0xffff; }
+DEVICE u32 half(const Packed& h, int i) { return i % 2 ? h.pair[i / 2] >> 16 : h.pair[i / 2] & 0xffff; }
 
 // A piece begins at element `at` and has n elements; all four are read or written at once if WIDE says that addresses allow it.
 template <bool WIDE>
-DEVICE Halves load16(const void* p, i64 at, int n) {
+DEVICE Packed load16(const void* p, i64 at, int n) {
 	const u16* x = (const u16*)p + at;
-	if (WIDE && n == 4) return *(const Halves*)x;
-	Halves h = {};
+	if (WIDE && n == 4) return *(const Packed*)x;
+	Packed h = {};
 	for (int i = 0; i < 4; i++)
 		if (i < n) h.pair[i / 2] |= (u32)x[i] << 16 * (i % 2);
 	return h;
 }
 
 template <bool WIDE>
-DEVICE void store16(void* p, i64 at, const Halves& h, int n) {
+DEVICE void store16(void* p, i64 at, const Packed& h, int n) {
 	u16* x = (u16*)p + at;
 	if (WIDE && n == 4) {
-		*(Halves*)x = h;
+		*(Packed*)x = h;
 		return;
 	}
 	for (int i = 0; i < 4; i++)
@@ -113,7 +113,7 @@ DEVICE void load_master(Four& x, const AdamWArgs& a, i64 at, int n) {
 		load32<WIDE>(x, a.master, at, n);
 		return;
 	}
-	Halves w = load16<WIDE>(a.w, at, n), low = load16<WIDE>(a.master, at, n);
+	Packed w = load16<WIDE>(a.w, at, n), low = load16<WIDE>(a.master, at, n);
 	for (int i = 0; i < 4; i++) x[i] = join(half(w, i), half(low, i));
 }
 
@@ -124,7 +124,7 @@ DEVICE void store_master(const Four& x, const AdamWArgs& a, i64 at, int n) {
 		if (a.w != a.master) store32<WIDE>(a.w, at, x, n);
 		return;
 	}
-	Halves w, low;
+	Packed w, low;
 	for (int i = 0; i < 2; i++) {
 		u32 even = split(x[2 * i]), odd = split(x[2 * i + 1]);
 		w.pair[i] = (odd & 0xffff0000) | even >> 16;
@@ -148,7 +148,7 @@ DEVICE void load_moment(Four& x, const Moment& m, i64 at, int n) {
 		load32<WIDE>(x, m.mean, at, n);
 		return;
 	}
-	Halves h = load16<WIDE>(m.mean, at, n);
+	Packed h = load16<WIDE>(m.mean, at, n);
 	if (m.type == BF16) {
 		for (int i = 0; i < 4; i++) x[i] = bits_float(half(h, i) << 16);
 		return;
@@ -175,7 +175,7 @@ DEVICE int block_exponent(const Four& x) {
 // All lanes take part.
 template <bool WIDE>
 DEVICE void store_moment(const Four& x, const Moment& m, i64 at, int n) {
-	Halves h;
+	Packed h;
 	if (m.type == F32) {
 		store32<WIDE>(m.mean, at, x, n);
 		return;

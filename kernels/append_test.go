@@ -18,30 +18,39 @@ func TestAppend(t *testing.T) {
 			H, K, E := shape[0], shape[1], shape[2]
 			t.Run(fmt.Sprint(dtype, " ", shape), func(t *testing.T) {
 				r := kerneltest.Rand(t)
-				var seqs []*sequence
-				for _, n := range []int{130, 1, 0, 64} {
-					seqs = append(seqs, randomSequence(r, dtype, n, H, K, E))
-				}
-				steps := [][]piece{
-					{{0, 0, 60}, {-1, 0, 1}, {3, 0, 64}},
-					{{1, 0, 1}, {0, 60, 61}},
-					{{-1, 0, 20}, {0, 61, 130}},
-				}
+				seqs := appended(r, dtype, H, K, E)
 				seed := r.Uint64()
 				var table []int32
-				got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-					c := newCache(d, seqs, rand.New(rand.NewPCG(seed, 0)))
-					table = c.table
-					for _, pieces := range steps {
-						b := c.pack(seqs, pieces)
-						kernels.Append(d.Q, c.kv, b.qk, b.qkv, b.AttentionBatch, cacheLayer)
-						d.Sync()
-					}
-					return kerneltest.Results{"kv": d.Get(c.kv)}
-				})
+				got := kerneltest.Agree(t, appendSteps(seqs, seed, &table))
 				kerneltest.Same(t, "kv", got["kv"], wantCache(seqs, table, len(got["kv"])))
 			})
 		}
+	}
+}
+
+// appended is sequences of a whole page, less, more, and nothing.
+func appended(r *rand.Rand, dtype kernels.DType, H, K, E int) (seqs []*sequence) {
+	for _, n := range []int{130, 1, 0, 64} {
+		seqs = append(seqs, randomSequence(r, dtype, n, H, K, E))
+	}
+	return seqs
+}
+
+// appendSteps appends them in chunks, among padding rows, and sets the table to where their pages are.
+func appendSteps(seqs []*sequence, seed uint64, table *[]int32) func(d *kerneltest.Device) kerneltest.Results {
+	return func(d *kerneltest.Device) kerneltest.Results {
+		c := newCache(d, seqs, rand.New(rand.NewPCG(seed, 0)))
+		*table = c.table
+		for _, pieces := range [][]piece{
+			{{0, 0, 60}, {-1, 0, 1}, {3, 0, 64}},
+			{{1, 0, 1}, {0, 60, 61}},
+			{{-1, 0, 20}, {0, 61, 130}},
+		} {
+			b := c.pack(seqs, pieces)
+			kernels.Append(d.Q, c.kv, b.qk, b.qkv, b.AttentionBatch, cacheLayer)
+			d.Sync()
+		}
+		return kerneltest.Results{"kv": d.Get(c.kv)}
 	}
 }
 

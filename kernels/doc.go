@@ -39,7 +39,9 @@
 // Matrix products are chains of mma steps: one float32 accumulator per output takes k ascending in groups of 16, in
 // forward and backward alike; where a product adds to its destination, the accumulator starts there. A tail of k is
 // filled with zeros. It follows that an output does not depend on tiles, on the batch or on which operand is on the left.
-// A sum over a row (norms) is a function of the row's width alone. A sum over tokens takes leaves of 16 rows, ascending.
+// A sum over a row (norms) is a function of the row's width alone. A sum over tokens takes leaves of 16 rows, ascending; rows
+// of a leaf ascend, too, but the heads of q and k, which groups of threads take in turns and join at the end. Elementwise
+// operations, copies, the norms' dw and the embedding's have the CPU's bits.
 // Attention walks tiles of 128 keys as the CPU does; a row's sum of probabilities has 16 lanes: key j of a tile belongs to
 // lane 4·(j/32) + j%8/2, keys ascending, folded once at the end (the four j%8/2 by a tree, the four j/32 ascending). The head
 // takes tiles of 128 tokens, a quarter of 32 at a time on 16 lanes (token j on lane j%16) that are folded as the CPU's

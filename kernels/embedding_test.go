@@ -9,35 +9,32 @@ import (
 	"tandem/kernels/kerneltest"
 )
 
+// tokenKinds is the size of the vocabulary of these tests: tokens repeat.
+const tokenKinds = 11
+
 func TestEmbedding(t *testing.T) {
 	eachRowCase(t, func(t *testing.T, c rowCase, r *rand.Rand) {
-		const V = 11
 		T, D, dt := c.T, c.D, c.DType
-		w, tokens := values(r, dt, V*D), someRows(r, T, V)
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			out := d.Tensor(dt, T, D)
-			kernels.Embedding(d.Q, out, d.PutI32(tokens, T), d.Put(dt, w, V, D))
-			return kerneltest.Results{"out": d.Get(out)}
-		})
+		w, tokens := values(r, dt, tokenKinds*D), someRows(r, T, tokenKinds)
+		got := kerneltest.Agree(t, c.embedding(tokens, w))
 		kerneltest.Same(t, "out", got["out"], pickRows(w, tokens, D))
 	})
 }
 
+func (c rowCase) embedding(tokens []int32, w []float32) func(d *kerneltest.Device) kerneltest.Results {
+	T, D, dt := c.T, c.D, c.DType
+	return func(d *kerneltest.Device) kerneltest.Results {
+		out := d.Tensor(dt, T, D)
+		kernels.Embedding(d.Q, out, d.PutI32(tokens, T), d.Put(dt, w, tokenKinds, D))
+		return kerneltest.Results{"out": d.Get(out)}
+	}
+}
+
 func TestEmbeddingBackward(t *testing.T) {
 	eachRowCase(t, func(t *testing.T, c rowCase, r *rand.Rand) {
-		const V = 11
 		T, D, dt := c.T, c.D, c.DType
-		dout, tokens, before := values(r, dt, T*D), someRows(r, T, V), values(r, kernels.F32, V*D)
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			dw, in, at := d.Put(kernels.F32, before, V, D), d.Put(dt, dout, T, D), d.PutI32(tokens, T)
-			kernels.EmbeddingBackward(d.Q, dw, in, at)
-			alone := d.Put(kernels.F32, before, V, D)
-			for i := range T {
-				kernels.EmbeddingBackward(d.Q, alone, in.Rows(i, i+1), at.Rows(i, i+1))
-			}
-			kerneltest.Same(t, "dw row by row", d.Get(alone), d.Get(dw))
-			return kerneltest.Results{"dw": d.Get(dw)}
-		})
+		dout, tokens, before := values(r, dt, T*D), someRows(r, T, tokenKinds), values(r, kernels.F32, tokenKinds*D)
+		got := kerneltest.Agree(t, c.embeddingBackward(t, dout, tokens, before))
 		want := append([]float32(nil), before...)
 		for i, v := range tokens {
 			for j := range D {
@@ -48,6 +45,20 @@ func TestEmbeddingBackward(t *testing.T) {
 		}
 		kerneltest.Same(t, "dw", got["dw"], want)
 	})
+}
+
+func (c rowCase) embeddingBackward(t *testing.T, dout []float32, tokens []int32, before []float32) func(d *kerneltest.Device) kerneltest.Results {
+	T, D, dt := c.T, c.D, c.DType
+	return func(d *kerneltest.Device) kerneltest.Results {
+		dw, in, at := d.Put(kernels.F32, before, tokenKinds, D), d.Put(dt, dout, T, D), d.PutI32(tokens, T)
+		kernels.EmbeddingBackward(d.Q, dw, in, at)
+		alone := d.Put(kernels.F32, before, tokenKinds, D)
+		for i := range T {
+			kernels.EmbeddingBackward(d.Q, alone, in.Rows(i, i+1), at.Rows(i, i+1))
+		}
+		kerneltest.Same(t, "dw row by row", d.Get(alone), d.Get(dw))
+		return kerneltest.Results{"dw": d.Get(dw)}
+	}
 }
 
 func TestEmbeddingGolden(t *testing.T) {

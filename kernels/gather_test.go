@@ -9,17 +9,22 @@ import (
 	"tandem/kernels/kerneltest"
 )
 
+const gathered = 9 // rows to pick from
+
 func TestGather(t *testing.T) {
 	eachRowCase(t, func(t *testing.T, c rowCase, r *rand.Rand) {
-		const T = 9
-		x, rows := values(r, c.DType, T*c.D), someRows(r, c.T, T)
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			out := d.Tensor(c.DType, c.T, c.D)
-			kernels.Gather(d.Q, out, d.Put(c.DType, x, T, c.D), d.PutI32(rows, c.T))
-			return kerneltest.Results{"out": d.Get(out)}
-		})
+		x, rows := values(r, c.DType, gathered*c.D), someRows(r, c.T, gathered)
+		got := kerneltest.Agree(t, c.gather(x, rows))
 		kerneltest.Same(t, "out", got["out"], pickRows(x, rows, c.D))
 	})
+}
+
+func (c rowCase) gather(x []float32, rows []int32) func(d *kerneltest.Device) kerneltest.Results {
+	return func(d *kerneltest.Device) kerneltest.Results {
+		out := d.Tensor(c.DType, c.T, c.D)
+		kernels.Gather(d.Q, out, d.Put(c.DType, x, gathered, c.D), d.PutI32(rows, c.T))
+		return kerneltest.Results{"out": d.Get(out)}
+	}
 }
 
 func TestGatherBackward(t *testing.T) {
@@ -33,13 +38,18 @@ func TestGatherBackward(t *testing.T) {
 			}
 			copy(want[row*c.D:][:c.D], dout[i*c.D:])
 		}
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			dx := d.Tensor(c.DType, c.T, c.D)
-			kernels.GatherBackward(d.Q, dx, d.Put(c.DType, dout, R, c.D), d.PutI32(rows, R))
-			return kerneltest.Results{"dx": d.Get(dx)}
-		})
+		got := kerneltest.Agree(t, c.gatherBackward(dout, rows))
 		kerneltest.Same(t, "dx", got["dx"], want)
 	})
+}
+
+func (c rowCase) gatherBackward(dout []float32, rows []int32) func(d *kerneltest.Device) kerneltest.Results {
+	R := len(rows)
+	return func(d *kerneltest.Device) kerneltest.Results {
+		dx := d.Tensor(c.DType, c.T, c.D)
+		kernels.GatherBackward(d.Q, dx, d.Put(c.DType, dout, R, c.D), d.PutI32(rows, R))
+		return kerneltest.Results{"dx": d.Get(dx)}
+	}
 }
 
 func TestGatherOutside(t *testing.T) {

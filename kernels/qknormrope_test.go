@@ -77,38 +77,31 @@ func (c *ropeCase) units() float64 { return 2 * dotUnits(c.E) }
 
 func TestQKNormRope(t *testing.T) {
 	eachRopeCase(t, func(t *testing.T, c *ropeCase) {
-		M := c.H + c.K
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			x := c.put(d)
-			out, rstd := d.Tensor(c.dt, c.T, M, c.E), d.Tensor(kernels.F32, c.T, M)
-			kernels.QKNormRope(d.Q, out, rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin, eps)
-			alone := d.Tensor(c.dt, c.T, M, c.E)
-			for i := range c.T {
-				kernels.QKNormRope(d.Q, alone.Rows(i, i+1), kernels.Tensor{}, x.qkv.Rows(i, i+1), x.wq, x.wk, x.pos.Rows(i, i+1), x.cos, x.sin, eps)
-			}
-			kerneltest.Same(t, "out of rows alone", d.Get(alone), d.Get(out))
-			return kerneltest.Results{"out": d.Get(out), "rstd": d.Get(rstd)}
-		})
+		got := kerneltest.Agree(t, c.run(t))
 		out, rstd := c.forward(kerneltest.F64(c.qkv), kerneltest.F64(c.wq), kerneltest.F64(c.wk))
 		kerneltest.Near(t, "out", got["out"], out, kerneltest.Tol{Abs: maxAbs(out...) * c.units(), Rel: kerneltest.Unit(c.dt)})
 		kerneltest.Near(t, "rstd", got["rstd"], rstd, kerneltest.Tol{Rel: dotUnits(c.E)})
 	})
 }
 
+func (c *ropeCase) run(t *testing.T) func(d *kerneltest.Device) kerneltest.Results {
+	M := c.H + c.K
+	return func(d *kerneltest.Device) kerneltest.Results {
+		x := c.put(d)
+		out, rstd := d.Tensor(c.dt, c.T, M, c.E), d.Tensor(kernels.F32, c.T, M)
+		kernels.QKNormRope(d.Q, out, rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin, eps)
+		alone := d.Tensor(c.dt, c.T, M, c.E)
+		for i := range c.T {
+			kernels.QKNormRope(d.Q, alone.Rows(i, i+1), kernels.Tensor{}, x.qkv.Rows(i, i+1), x.wq, x.wk, x.pos.Rows(i, i+1), x.cos, x.sin, eps)
+		}
+		kerneltest.Same(t, "out of rows alone", d.Get(alone), d.Get(out))
+		return kerneltest.Results{"out": d.Get(out), "rstd": d.Get(rstd)}
+	}
+}
+
 func TestQKNormRopeBackward(t *testing.T) {
 	eachRopeCase(t, func(t *testing.T, c *ropeCase) {
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			x, y := c.put(d), c.put(d)
-			kernels.QKNormRopeBackward(d.Q, x.dqkv, x.dwq, x.dwk, x.leaves, x.rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin)
-			for i := 0; i < c.T; i += 16 { // as micro-batches
-				j := min(i+16, c.T)
-				kernels.QKNormRopeBackward(d.Q, y.dqkv.Rows(i, j), y.dwq, y.dwk, y.leaves.Rows(0, 1), y.rstd.Rows(i, j), y.qkv.Rows(i, j), y.wq, y.wk, y.pos.Rows(i, j), y.cos, y.sin)
-			}
-			kerneltest.Same(t, "dqkv of 16 rows at a time", d.Get(y.dqkv), d.Get(x.dqkv))
-			kerneltest.Same(t, "dwq of 16 rows at a time", d.Get(y.dwq), d.Get(x.dwq))
-			kerneltest.Same(t, "dwk of 16 rows at a time", d.Get(y.dwk), d.Get(x.dwk))
-			return kerneltest.Results{"dqkv": d.Get(x.dqkv), "dwq": d.Get(x.dwq), "dwk": d.Get(x.dwk)}
-		})
+		got := kerneltest.Agree(t, c.runBackward(t))
 		dqkv, dwq, dwk, size := c.backward(kerneltest.F64(c.qkv), kerneltest.F64(c.wq), kerneltest.F64(c.wk))
 		kerneltest.Near(t, "dqkv", got["dqkv"], dqkv, kerneltest.Tol{Abs: size * c.units(), Rel: kerneltest.Unit(c.dt)})
 		for i := range c.E {
@@ -121,6 +114,21 @@ func TestQKNormRopeBackward(t *testing.T) {
 		kerneltest.Near(t, "dwq", got["dwq"], dwq, tol)
 		kerneltest.Near(t, "dwk", got["dwk"], dwk, tol)
 	})
+}
+
+func (c *ropeCase) runBackward(t *testing.T) func(d *kerneltest.Device) kerneltest.Results {
+	return func(d *kerneltest.Device) kerneltest.Results {
+		x, y := c.put(d), c.put(d)
+		kernels.QKNormRopeBackward(d.Q, x.dqkv, x.dwq, x.dwk, x.leaves, x.rstd, x.qkv, x.wq, x.wk, x.pos, x.cos, x.sin)
+		for i := 0; i < c.T; i += 16 { // as micro-batches
+			j := min(i+16, c.T)
+			kernels.QKNormRopeBackward(d.Q, y.dqkv.Rows(i, j), y.dwq, y.dwk, y.leaves.Rows(0, 1), y.rstd.Rows(i, j), y.qkv.Rows(i, j), y.wq, y.wk, y.pos.Rows(i, j), y.cos, y.sin)
+		}
+		kerneltest.Same(t, "dqkv of 16 rows at a time", d.Get(y.dqkv), d.Get(x.dqkv))
+		kerneltest.Same(t, "dwq of 16 rows at a time", d.Get(y.dwq), d.Get(x.dwq))
+		kerneltest.Same(t, "dwk of 16 rows at a time", d.Get(y.dwk), d.Get(x.dwk))
+		return kerneltest.Results{"dqkv": d.Get(x.dqkv), "dwq": d.Get(x.dwq), "dwk": d.Get(x.dwk)}
+	}
 }
 
 func TestQKNormRopeGolden(t *testing.T) {

@@ -16,46 +16,35 @@ func TestRMSNorm(t *testing.T) {
 		T, D, dt := c.T, c.D, c.DType
 		x, w := values(r, dt, T*D), values(r, dt, D)
 		clear(x[(T-1)*D:]) // a padding row
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			out, rstd := d.Tensor(dt, T, D), d.Tensor(kernels.F32, T)
-			silent, alone := d.Tensor(dt, T, D), d.Tensor(dt, T, D)
-			dx, dw := d.Put(dt, x, T, D), d.Put(dt, w, D)
-			kernels.RMSNorm(d.Q, out, rstd, dx, dw, eps)
-			kernels.RMSNorm(d.Q, silent, kernels.Tensor{}, dx, dw, eps)
-			for i := range T {
-				kernels.RMSNorm(d.Q, alone.Rows(i, i+1), kernels.Tensor{}, dx.Rows(i, i+1), dw, eps)
-			}
-			kerneltest.Same(t, "out without rstd", d.Get(silent), d.Get(out))
-			kerneltest.Same(t, "out of rows alone", d.Get(alone), d.Get(out))
-			return kerneltest.Results{"out": d.Get(out), "rstd": d.Get(rstd)}
-		})
+		got := kerneltest.Agree(t, c.rmsNorm(t, x, w))
 		out, rstd := rmsNorm(kerneltest.F64(x), kerneltest.F64(w), D, eps)
 		kerneltest.Near(t, "out", got["out"], out, kerneltest.Tol{Rel: kerneltest.Unit(dt) + dotUnits(D)})
 		kerneltest.Near(t, "rstd", got["rstd"], rstd, kerneltest.Tol{Rel: dotUnits(D)})
 	})
 }
 
+func (c rowCase) rmsNorm(t *testing.T, x, w []float32) func(d *kerneltest.Device) kerneltest.Results {
+	T, D, dt := c.T, c.D, c.DType
+	return func(d *kerneltest.Device) kerneltest.Results {
+		out, rstd := d.Tensor(dt, T, D), d.Tensor(kernels.F32, T)
+		silent, alone := d.Tensor(dt, T, D), d.Tensor(dt, T, D)
+		dx, dw := d.Put(dt, x, T, D), d.Put(dt, w, D)
+		kernels.RMSNorm(d.Q, out, rstd, dx, dw, eps)
+		kernels.RMSNorm(d.Q, silent, kernels.Tensor{}, dx, dw, eps)
+		for i := range T {
+			kernels.RMSNorm(d.Q, alone.Rows(i, i+1), kernels.Tensor{}, dx.Rows(i, i+1), dw, eps)
+		}
+		kerneltest.Same(t, "out without rstd", d.Get(silent), d.Get(out))
+		kerneltest.Same(t, "out of rows alone", d.Get(alone), d.Get(out))
+		return kerneltest.Results{"out": d.Get(out), "rstd": d.Get(rstd)}
+	}
+}
+
 func TestAddRMSNorm(t *testing.T) {
 	eachRowCase(t, func(t *testing.T, c rowCase, r *rand.Rand) {
 		T, D, dt := c.T, c.D, c.DType
 		x, res, w := values(r, dt, T*D), values(r, dt, T*D), values(r, dt, D)
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			dx, dr, dw := d.Put(dt, x, T, D), d.Put(dt, res, T, D), d.Put(dt, w, D)
-			sum, out, rstd := d.Tensor(dt, T, D), d.Tensor(dt, T, D), d.Tensor(kernels.F32, T)
-			kernels.AddRMSNorm(d.Q, sum, out, rstd, dx, dr, dw, eps)
-			apart := d.Tensor(dt, T, D)
-			kernels.RMSNorm(d.Q, apart, kernels.Tensor{}, sum, dw, eps)
-			kerneltest.Same(t, "out against RMSNorm(sum)", d.Get(out), d.Get(apart))
-
-			in := d.Put(dt, x, T, D)
-			kernels.AddRMSNorm(d.Q, in, apart, kernels.Tensor{}, in, dr, dw, eps)
-			kerneltest.Same(t, "sum in place of x", d.Get(in), d.Get(sum))
-			kerneltest.Same(t, "out with sum in place of x", d.Get(apart), d.Get(out))
-			kernels.AddRMSNorm(d.Q, dr, apart, kernels.Tensor{}, dx, dr, dw, eps)
-			kerneltest.Same(t, "sum in place of r", d.Get(dr), d.Get(sum))
-			kerneltest.Same(t, "out with sum in place of r", d.Get(apart), d.Get(out))
-			return kerneltest.Results{"sum": d.Get(sum), "out": d.Get(out)}
-		})
+		got := kerneltest.Agree(t, c.addRMSNorm(t, x, res, w))
 		sum := make([]float32, len(x))
 		for i := range x {
 			sum[i] = x[i] + res[i]
@@ -64,6 +53,27 @@ func TestAddRMSNorm(t *testing.T) {
 		out, _ := rmsNorm(kerneltest.F64(got["sum"]), kerneltest.F64(w), D, eps)
 		kerneltest.Near(t, "out", got["out"], out, kerneltest.Tol{Rel: kerneltest.Unit(dt) + dotUnits(D)})
 	})
+}
+
+func (c rowCase) addRMSNorm(t *testing.T, x, res, w []float32) func(d *kerneltest.Device) kerneltest.Results {
+	T, D, dt := c.T, c.D, c.DType
+	return func(d *kerneltest.Device) kerneltest.Results {
+		dx, dr, dw := d.Put(dt, x, T, D), d.Put(dt, res, T, D), d.Put(dt, w, D)
+		sum, out, rstd := d.Tensor(dt, T, D), d.Tensor(dt, T, D), d.Tensor(kernels.F32, T)
+		kernels.AddRMSNorm(d.Q, sum, out, rstd, dx, dr, dw, eps)
+		apart := d.Tensor(dt, T, D)
+		kernels.RMSNorm(d.Q, apart, kernels.Tensor{}, sum, dw, eps)
+		kerneltest.Same(t, "out against RMSNorm(sum)", d.Get(out), d.Get(apart))
+
+		in := d.Put(dt, x, T, D)
+		kernels.AddRMSNorm(d.Q, in, apart, kernels.Tensor{}, in, dr, dw, eps)
+		kerneltest.Same(t, "sum in place of x", d.Get(in), d.Get(sum))
+		kerneltest.Same(t, "out with sum in place of x", d.Get(apart), d.Get(out))
+		kernels.AddRMSNorm(d.Q, dr, apart, kernels.Tensor{}, dx, dr, dw, eps)
+		kerneltest.Same(t, "sum in place of r", d.Get(dr), d.Get(sum))
+		kerneltest.Same(t, "out with sum in place of r", d.Get(apart), d.Get(out))
+		return kerneltest.Results{"sum": d.Get(sum), "out": d.Get(out)}
+	}
 }
 
 func TestRMSNormBackward(t *testing.T) {
@@ -76,31 +86,7 @@ func TestRMSNormBackward(t *testing.T) {
 		for i := range rstd {
 			rstd[i] = float32(rstd64[i])
 		}
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			X, W, DOut, DRes := d.Put(dt, x, T, D), d.Put(dt, w, D), d.Put(dt, dout, T, D), d.Put(dt, dres, T, D)
-			Rstd, none, leaves := d.Put(kernels.F32, rstd, T), kernels.Tensor{}, d.Tensor(kernels.F32, (T+15)/16, D)
-			dx, dw := d.Tensor(dt, T, D), d.Put(kernels.F32, before, D)
-			kernels.RMSNormBackward(d.Q, dx, dw, leaves, DOut, DRes, Rstd, X, W)
-			bare, dw2 := d.Tensor(dt, T, D), d.Put(kernels.F32, before, D)
-			kernels.RMSNormBackward(d.Q, bare, dw2, leaves, DOut, none, Rstd, X, W)
-			kerneltest.Same(t, "dw without dres", d.Get(dw2), d.Get(dw))
-
-			alone, dw3 := d.Tensor(dt, T, D), d.Put(kernels.F32, before, D)
-			for i := 0; i < T; i += 16 { // as micro-batches
-				j := min(i+16, T)
-				kernels.RMSNormBackward(d.Q, alone.Rows(i, j), dw3, leaves.Rows(0, 1), DOut.Rows(i, j), DRes.Rows(i, j), Rstd.Rows(i, j), X.Rows(i, j), W)
-			}
-			kerneltest.Same(t, "dx of 16 rows at a time", d.Get(alone), d.Get(dx))
-			kerneltest.Same(t, "dw of 16 rows at a time", d.Get(dw3), d.Get(dw))
-
-			kernels.RMSNormBackward(d.Q, DRes, dw3, leaves, DOut, DRes, Rstd, X, W)
-			kerneltest.Same(t, "dx in place of dres", d.Get(DRes), d.Get(dx))
-			dw4 := d.Put(kernels.F32, before, D)
-			kernels.RMSNormBackward(d.Q, DOut, dw4, leaves, DOut, none, Rstd, X, W)
-			kerneltest.Same(t, "dx in place of dout", d.Get(DOut), d.Get(bare))
-			kerneltest.Same(t, "dw with dx in place of dout", d.Get(dw4), d.Get(dw))
-			return kerneltest.Results{"dx": d.Get(dx), "bare": d.Get(bare), "dw": d.Get(dw)}
-		})
+		got := kerneltest.Agree(t, c.rmsNormBackward(t, dout, dres, rstd, x, w, before))
 		dx, dw, size, sizeW := rmsNormBackward(kerneltest.F64(dout), kerneltest.F64(rstd), kerneltest.F64(x), kerneltest.F64(w))
 		tol := kerneltest.Tol{Abs: size * dotUnits(D), Rel: kerneltest.Unit(dt)}
 		kerneltest.Near(t, "dx without dres", got["bare"], dx, tol)
@@ -113,6 +99,35 @@ func TestRMSNormBackward(t *testing.T) {
 		}
 		kerneltest.Near(t, "dw", got["dw"], dw, kerneltest.Tol{Abs: (sizeW + maxAbs(dw...)) * dotUnits(16*T), Rel: 0})
 	})
+}
+
+func (c rowCase) rmsNormBackward(t *testing.T, dout, dres, rstd, x, w, before []float32) func(d *kerneltest.Device) kerneltest.Results {
+	T, D, dt := c.T, c.D, c.DType
+	return func(d *kerneltest.Device) kerneltest.Results {
+		X, W, DOut, DRes := d.Put(dt, x, T, D), d.Put(dt, w, D), d.Put(dt, dout, T, D), d.Put(dt, dres, T, D)
+		Rstd, none, leaves := d.Put(kernels.F32, rstd, T), kernels.Tensor{}, d.Tensor(kernels.F32, (T+15)/16, D)
+		dx, dw := d.Tensor(dt, T, D), d.Put(kernels.F32, before, D)
+		kernels.RMSNormBackward(d.Q, dx, dw, leaves, DOut, DRes, Rstd, X, W)
+		bare, dw2 := d.Tensor(dt, T, D), d.Put(kernels.F32, before, D)
+		kernels.RMSNormBackward(d.Q, bare, dw2, leaves, DOut, none, Rstd, X, W)
+		kerneltest.Same(t, "dw without dres", d.Get(dw2), d.Get(dw))
+
+		alone, dw3 := d.Tensor(dt, T, D), d.Put(kernels.F32, before, D)
+		for i := 0; i < T; i += 16 { // as micro-batches
+			j := min(i+16, T)
+			kernels.RMSNormBackward(d.Q, alone.Rows(i, j), dw3, leaves.Rows(0, 1), DOut.Rows(i, j), DRes.Rows(i, j), Rstd.Rows(i, j), X.Rows(i, j), W)
+		}
+		kerneltest.Same(t, "dx of 16 rows at a time", d.Get(alone), d.Get(dx))
+		kerneltest.Same(t, "dw of 16 rows at a time", d.Get(dw3), d.Get(dw))
+
+		kernels.RMSNormBackward(d.Q, DRes, dw3, leaves, DOut, DRes, Rstd, X, W)
+		kerneltest.Same(t, "dx in place of dres", d.Get(DRes), d.Get(dx))
+		dw4 := d.Put(kernels.F32, before, D)
+		kernels.RMSNormBackward(d.Q, DOut, dw4, leaves, DOut, none, Rstd, X, W)
+		kerneltest.Same(t, "dx in place of dout", d.Get(DOut), d.Get(bare))
+		kerneltest.Same(t, "dw with dx in place of dout", d.Get(dw4), d.Get(dw))
+		return kerneltest.Results{"dx": d.Get(dx), "bare": d.Get(bare), "dw": d.Get(dw)}
+	}
 }
 
 func TestRMSNormGolden(t *testing.T) {

@@ -107,10 +107,11 @@ func sampleGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		}
 		keep := m.Keep()
 		logits := m.F32(a.logits+Ptr(4*(first+i)*V), V)
-		whole := m.softmaxOf(logits, s)
+		var whole, edited sampleRow
+		whole.softmax(m, logits, s)
 		from := &whole
 		if s.Edits > 0 || s.Allowed > 0 {
-			edited := m.softmaxOf(a.edited(m, logits, s), s)
+			edited.softmax(m, a.edited(m, logits, s), s)
 			from = &edited
 		}
 		tokens[i], logp[i] = whole.sample(m, from, s)
@@ -135,8 +136,8 @@ type sampleRow struct {
 	held   int       // the tile whose whole p is in p, or -1
 }
 
-func (m *Memory) softmaxOf(logits []float32, s *SampleParams) sampleRow {
-	r := sampleRow{logits: logits, invT: s.InvT, p: m.ScratchF32(vocabTile)}
+func (r *sampleRow) softmax(m *Memory, logits []float32, s *SampleParams) {
+	r.logits, r.invT, r.p = logits, s.InvT, m.ScratchF32(vocabTile)
 	if s.Greedy != 0 {
 		r.invT = 1
 	}
@@ -146,7 +147,6 @@ func (m *Memory) softmaxOf(logits []float32, s *SampleParams) sampleRow {
 		r.held = t
 	}
 	r.top, r.sum = softmaxRow(r.parts)
-	return r
 }
 
 // sample draws from one row and gives the token's log-probability in r.

@@ -17,40 +17,50 @@ func TestSwiGLU(t *testing.T) {
 	eachRowCase(t, func(t *testing.T, c rowCase, r *rand.Rand) {
 		T, F, dt := c.T, c.D, c.DType
 		x := kerneltest.Round(dt, kerneltest.Normal(r, T*2*F, 4))
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			out, alone, in := d.Tensor(dt, T, F), d.Tensor(dt, T, F), d.Put(dt, x, T, 2*F)
-			kernels.SwiGLU(d.Q, out, in)
-			for i := range T {
-				kernels.SwiGLU(d.Q, alone.Rows(i, i+1), in.Rows(i, i+1))
-			}
-			kerneltest.Same(t, "out of rows alone", d.Get(alone), d.Get(out))
-			return kerneltest.Results{"out": d.Get(out)}
-		})
+		got := kerneltest.Agree(t, c.swiglu(t, x))
 		x64 := kerneltest.F64(x)
 		kerneltest.Near(t, "out", got["out"], swiglu(x64, F), kerneltest.Tol{Abs: 0x1p-126, Rel: kerneltest.Unit(dt) + siluUnits(maxAbs(x64...))})
 	})
+}
+
+func (c rowCase) swiglu(t *testing.T, x []float32) func(d *kerneltest.Device) kerneltest.Results {
+	T, F, dt := c.T, c.D, c.DType
+	return func(d *kerneltest.Device) kerneltest.Results {
+		out, alone, in := d.Tensor(dt, T, F), d.Tensor(dt, T, F), d.Put(dt, x, T, 2*F)
+		kernels.SwiGLU(d.Q, out, in)
+		for i := range T {
+			kernels.SwiGLU(d.Q, alone.Rows(i, i+1), in.Rows(i, i+1))
+		}
+		kerneltest.Same(t, "out of rows alone", d.Get(alone), d.Get(out))
+		return kerneltest.Results{"out": d.Get(out)}
+	}
 }
 
 func TestSwiGLUBackward(t *testing.T) {
 	eachRowCase(t, func(t *testing.T, c rowCase, r *rand.Rand) {
 		T, F, dt := c.T, c.D, c.DType
 		x, dout := kerneltest.Round(dt, kerneltest.Normal(r, T*2*F, 4)), values(r, dt, T*F)
-		got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results {
-			dx, alone, in, up := d.Tensor(dt, T, 2*F), d.Tensor(dt, T, 2*F), d.Put(dt, x, T, 2*F), d.Put(dt, dout, T, F)
-			kernels.SwiGLUBackward(d.Q, dx, up, in)
-			for i := range T {
-				kernels.SwiGLUBackward(d.Q, alone.Rows(i, i+1), up.Rows(i, i+1), in.Rows(i, i+1))
-			}
-			kerneltest.Same(t, "dgateup of rows alone", d.Get(alone), d.Get(dx))
-			kernels.SwiGLUBackward(d.Q, in, up, in)
-			kerneltest.Same(t, "dgateup in place of gateup", d.Get(in), d.Get(dx))
-			return kerneltest.Results{"dgateup": d.Get(dx)}
-		})
+		got := kerneltest.Agree(t, c.swigluBackward(t, dout, x))
 		// Near its zero, s·(1 + gate·(1-s)) is a difference of numbers up to |gate|.
 		x64, d64 := kerneltest.F64(x), kerneltest.F64(dout)
 		abs := siluUnits(maxAbs(x64...)) * maxAbs(x64...) * maxAbs(d64...)
 		kerneltest.Near(t, "dgateup", got["dgateup"], swigluBackward(d64, x64, F), kerneltest.Tol{Abs: abs, Rel: kerneltest.Unit(dt) + siluUnits(maxAbs(x64...))})
 	})
+}
+
+func (c rowCase) swigluBackward(t *testing.T, dout, x []float32) func(d *kerneltest.Device) kerneltest.Results {
+	T, F, dt := c.T, c.D, c.DType
+	return func(d *kerneltest.Device) kerneltest.Results {
+		dx, alone, in, up := d.Tensor(dt, T, 2*F), d.Tensor(dt, T, 2*F), d.Put(dt, x, T, 2*F), d.Put(dt, dout, T, F)
+		kernels.SwiGLUBackward(d.Q, dx, up, in)
+		for i := range T {
+			kernels.SwiGLUBackward(d.Q, alone.Rows(i, i+1), up.Rows(i, i+1), in.Rows(i, i+1))
+		}
+		kerneltest.Same(t, "dgateup of rows alone", d.Get(alone), d.Get(dx))
+		kernels.SwiGLUBackward(d.Q, in, up, in)
+		kerneltest.Same(t, "dgateup in place of gateup", d.Get(in), d.Get(dx))
+		return kerneltest.Results{"dgateup": d.Get(dx)}
+	}
 }
 
 // Far out the gate is either open or shut: no infinity over infinity.

@@ -52,7 +52,8 @@ func topLogProbsGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		found := 0
 		if s.Pos >= 0 && s.Top > 0 {
 			keep := m.Keep()
-			r := m.softmaxOf(m.F32(a.logits+Ptr(4*(first+i)*V), V), &s)
+			var r sampleRow
+			r.softmax(m, m.F32(a.logits+Ptr(4*(first+i)*V), V), &s)
 			for _, at := range r.first(m, min(N, int(s.Top))) {
 				j := at.id()
 				ids[found], logp[found] = int32(j), logProb(r.u(j), r.top, r.sum)

@@ -84,9 +84,13 @@ func (t *Trainer) Evaluate(ctx context.Context, greedy bool, shown int) (Evaluat
 
 func (t *Trainer) render(p env.Problem, r *Rollout) Rendered {
 	prompt := r.Spans[0][0]
+	worth, reason := r.Reward, r.Reason
+	if isNaN(worth) {
+		worth, reason = 0, "the reward is missing"
+	}
 	return Rendered{
 		Step: t.step, ID: p.ID, Problem: p.Text, Prompt: t.task.Text(r.Tokens[:prompt]), Reply: t.task.Text(r.Tokens[prompt:]), Answer: p.Answer,
-		Reward: r.Reward, Reason: r.Reason, Stop: r.Stop, End: string(r.End), Tokens: r.Sampled(),
+		Reward: worth, Reason: reason, Stop: r.Stop, End: string(r.End), Tokens: r.Sampled(),
 		Conversation: conversation(r, t.task.Text),
 	}
 }

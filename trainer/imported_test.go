@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -121,6 +122,39 @@ func foreign(text []byte) []byte {
 		out.Write(append(b, '\n'))
 	}
 	return out.Bytes()
+}
+
+// TestMissingRewardsOfImportedRollouts leaves rewards out of everything that is written.
+func TestMissingRewardsOfImportedRollouts(t *testing.T) {
+	r := shortRecipe()
+	r.Warmup.Steps, r.Train.Steps = 0, 1
+	_, text := written(t, r, nil)
+	n := 0
+	r.Data.Rollouts = writeFile(t, regexp.MustCompile(`"reward":[01]`).ReplaceAllFunc(text, func([]byte) []byte {
+		n++
+		return fmt.Appendf(nil, `"reward":%s`, []string{"1", "null", "0", "1"}[n%4])
+	}))
+	path := filepath.Join(t.TempDir(), "run")
+	dir, err := run.Create(path, r.TOML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	tr := newTestTrainer(t, r, dir)
+	tr.task.Text = func(tokens []int32) string { return fmt.Sprint(tokens) }
+	m := steps(t, tr, 1)[0]
+	if math.Abs(m.Reward-2.0/3) > 1e-9 || !(m.RewardQuarter <= m.RewardHalf && m.RewardHalf <= m.Reward) || m.AdvantageMax == 0 || m.GradNorm == 0 || m.GradNorm-m.GradNorm != 0 {
+		t.Errorf("%+v", m)
+	}
+	for _, file := range []string{metricsFile, rolloutsFile} {
+		b, err := os.ReadFile(filepath.Join(path, file))
+		if err != nil || !json.Valid(bytes.Split(b, []byte("\n"))[0]) {
+			t.Errorf("%s: %s, %v", file, b, err)
+		}
+	}
+	if b, _ := os.ReadFile(filepath.Join(path, rolloutsFile)); !bytes.Contains(b, []byte("the reward is missing")) {
+		t.Errorf("%s", b)
+	}
 }
 
 // TestMismatchOfImportedRollouts knows by how much the log-probs are off, and what the weights are.

@@ -79,6 +79,7 @@ type learner struct {
 
 	teacher    *pass  // likewise
 	teacherSum uint32 // checksum of its weights
+	notes      []string
 
 	region kernels.Tensor // that training shares with sampling, if it does
 	claim  func()         // called before training writes there

@@ -61,6 +61,16 @@ func TestParseRecipeRefuses(t *testing.T) {
 		{"tools.name=browser", []string{`tools.name is "browser", want one of ["" "code_interpreter"]`}},
 		{"tools.turns=0", []string{"tools.turns is 0, want at least 1"}},
 		{"tools.seconds=nan", []string{"tools.seconds is NaN"}},
+		{"rollout.carry=all", []string{`rollout.carry is "all", want prompts, groups or off`}},
+		{"rollout.rest=-1", []string{"rollout.rest is -1, want 0 (off)"}},
+		{"rollout.early_stop=4", []string{"rollout.early_stop is set without rollout.dynamic"}},
+		{"rollout.early_stop=1", []string{"rollout.early_stop is 1, want 2 to less than rollout.samples, 8, or 0 for off"}},
+		{"algorithm.tis=0.5", []string{"algorithm.tis is 0.5, want at least 1, or 0 for off"}},
+		{"algorithm.tis=nan", []string{"algorithm.tis is NaN"}},
+		{"algorithm.process=-1", []string{"algorithm.process is -1, want 0 (off) or more"}},
+		{"algorithm.gamma=1.01", []string{"algorithm.gamma is 1.01, want 0 to 1"}},
+		{"teacher={dir=\"x\", kl=0}", []string{"teacher.kl is 0, want more than 0"}},
+		{"teacher={dir=\"x\", task=-1}", []string{"teacher.task is -1, want 0 (pure distillation) or more"}},
 		{"rollout.turn_tokens=1025", []string{"rollout.turn_tokens is 1025, want 0 (no limit of its own) to rollout.max_tokens, 1024"}},
 	} {
 		_, err := ParseRecipe([]byte(goodRecipe), tt.setting)

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"math"
+	"sync"
 
 	"tandem/trainer/env"
 )
@@ -141,23 +142,41 @@ func (m *Metrics) finishSignals() {
 	}
 }
 
-// budgets notes what shorter replies would have been worth.
+// budgets notes what shorter replies would have been worth. A missing reward stays out of the mean. Groups are graded side
+// by side, and summed in order.
 func (m *Metrics) budgets(e env.Env, log *StepLog, maxTokens int) {
-	n, lowest := 0, float32(0)
+	defer clocked(&m.GradingSeconds)()
+	lowest := float32(0)
 	for _, g := range log.Groups {
 		for _, r := range g.Rollouts {
-			n++
 			if r.Reward < lowest {
 				lowest = r.Reward
 			}
 		}
 	}
-	for _, g := range log.Groups {
-		for _, r := range g.Rollouts {
-			m.RewardQuarter += float64(rewardAt(e, g, r, maxTokens/4, lowest)) / float64(n)
-			m.RewardHalf += float64(rewardAt(e, g, r, maxTokens/2, lowest)) / float64(n)
+	type pair struct{ quarter, half float32 }
+	worth := make([][]pair, len(log.Groups))
+	var all sync.WaitGroup
+	for p, g := range log.Groups {
+		all.Go(func() {
+			for _, r := range g.Rollouts {
+				if !isNaN(r.Reward) {
+					worth[p] = append(worth[p], pair{rewardAt(e, g, r, maxTokens/4, lowest), rewardAt(e, g, r, maxTokens/2, lowest)})
+				}
+			}
+		})
+	}
+	all.Wait()
+	n := 0
+	for _, group := range worth {
+		for _, w := range group {
+			n++
+			m.RewardQuarter += float64(w.quarter)
+			m.RewardHalf += float64(w.half)
 		}
 	}
+	m.RewardQuarter /= float64(max(n, 1))
+	m.RewardHalf /= float64(max(n, 1))
 }
 
 // rewardAt is what a rollout would have been worth, had budget sampled tokens ended it. Where the environment can't tell

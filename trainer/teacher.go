@@ -53,7 +53,7 @@ func (l *learner) teach(dev, pass kernels.Device, r Recipe) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.Load(l.host, r.Teacher.Dir); err != nil {
+	if l.notes, err = w.Load(l.host, r.Teacher.Dir); err != nil {
 		return err
 	}
 	if l.teacher, err = newPass(pass, w, passLimits(r.Train.Rows, r.Model.Context), false); err != nil {
@@ -64,3 +64,6 @@ func (l *learner) teach(dev, pass kernels.Device, r Recipe) error {
 		return nil
 	})
 }
+
+// Notes are sentences for the user about what was ignored when the teacher was loaded.
+func (t *Trainer) Notes() []string { return t.learner.notes }

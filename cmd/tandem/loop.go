@@ -54,6 +54,9 @@ func (l *loop) begin(o *trainOptions) (err error) {
 	if l.t, err = trainer.New(l.dev, l.setup.weights, l.setup.task, l.setup.plan.Chosen(l.recipe), l.dir, l.within); err != nil {
 		return err
 	}
+	for _, n := range l.t.Notes() {
+		fmt.Fprintln(os.Stderr, "tandem: note: teacher:", n)
+	}
 	l.evals = make(map[int][2]trainer.Evaluation)
 	if o.resume {
 		if err := l.resume(); err != nil {
