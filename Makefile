@@ -17,7 +17,7 @@ RACE := ./kernels ./engine ./trainer ./trainer/run ./trainer/eval
 # The sandbox's tests run programs with numpy and sympy where these can be had.
 PYTHON_PACKAGES := numpy sympy
 
-.PHONY: help build native python demo demo-tools test test-long lint bench clean tools
+.PHONY: help build native python emu demo demo-tools test test-long lint bench clean tools
 
 help:
 	@sed -n 's/^# //p' Makefile | sed '/^Packages/,$$d'
@@ -43,6 +43,10 @@ build/venv/ready:
 
 python: build/venv/ready
 
+# The driver of an emulated GPU, with every kernel in it, for tests.
+emu: tools
+	@kernels/emu/build.sh
+
 build: native
 	@$(GO) build -o bin/tandem ./cmd/tandem
 
@@ -63,11 +67,11 @@ lint: native
 # $(PYTHON) names that interpreter, if it is there when a command runs.
 PYTHON = $$(ls $(CURDIR)/build/venv/bin/python 2>/dev/null)
 
-test: lint python
+test: lint python emu
 	TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 30m ./...
 	TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 30m -race -short $(RACE)
 
-test-long: lint python
+test-long: lint python emu
 	TANDEM_LONG=1 TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 300m ./...
 	TANDEM_LONG=1 TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 300m -race $(RACE)
 

@@ -16,11 +16,20 @@
 	extern __shared__ __align__(1024) char shared_memory[]; \
 	char* p = shared_memory
 #else
-#define KERNEL(name, Args, a, threads, blocks)                                         \
-	static void name##_kernel(const Args& a);                                            \
-	extern "C" EMU_EXPORT const emu::Entry emu_##name = {#name, __FILE__, sizeof(Args), threads, [](const void* p) { name##_kernel(*(const Args*)p); }}; \
+#define KERNEL(name, Args, a, threads, blocks)                                                                                 \
+	static void name##_kernel(const Args& a);                                                                                    \
+	extern "C" EMU_EXPORT const emu::Entry emu_kernel_##name;                                                                    \
+	const emu::Entry emu_kernel_##name = {#name, sizeof(Args), threads, blocks, [](const void* p) { name##_kernel(*(const Args*)p); }}; \
 	static void name##_kernel(const Args& a)
 #define SHARED(p) char* p = emu::shared_memory()
+#endif
+
+// PLANT(name) is true where a test wants to see that a fault is found: if (!PLANT(linear_barrier)) sync_block(). A GPU's
+// kernels have none.
+#ifdef EMU_PLANTS
+#define PLANT(name) emu::planted(#name)
+#else
+#define PLANT(name) false
 #endif
 
 // A bfloat16: the upper half of a float32.

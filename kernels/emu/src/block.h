@@ -1,0 +1,179 @@
+// A block of threads on one thread of the host: its fibers, who may run, and what they wait for.
+#pragma once
+
+#include <stdint.h>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "../emu.h"
+#include "memory.h"
+#include "random.h"
+
+namespace emu {
+
+struct Block;
+struct Warp;
+struct Worker;
+
+// What the lanes of a warp meet for.
+enum class Meet : uint8_t { none, shfl, vote, redux, syncwarp, bar_sync, bar_arrive, ldmatrix, stmatrix, mma, wgmma, wgmma_sync, setmaxnreg };
+
+// A copy of 16 bytes that has been asked for and has not arrived.
+struct Copy {
+	char* dst;
+	const char* src;
+	int bytes;
+	const void* pc;
+};
+
+struct Fiber : Thread {
+	void* sp;
+	Block* of;
+	Warp* warp;
+	uint8_t lane;
+	bool done;
+	const void* at;            // the instruction it waits at
+	void* waits;               // the mbarrier it waits for
+	unsigned parity;           // and its phase
+	std::vector<Copy> copies;  // cp.async, oldest first
+	std::vector<int> groups;   // how many copies each group holds, oldest first
+	int open;                  // copies since the last commit
+	uint32_t fences;           // fence.proxy.async so far
+	char* stack;
+};
+
+// An m64nNk16 of one warp: 16 of the 64 rows.
+struct Wgmma {
+	uint64_t a, b; // descriptors
+	uint32_t ra[32][4];
+	float* c;      // lane 0's
+	int n;
+	bool registers, add, a_by_columns, b_by_rows;
+	const void* pc;
+	Fiber* by;
+};
+
+// Accumulators between the first wgmma and the wait: a lane's array holds poison meanwhile.
+struct Sums {
+	float* c[32];
+	int n;
+	std::vector<float> value; // [32][n/2]
+	int uses;                 // wgmmas that have not been waited for
+};
+
+struct Warp {
+	Fiber* fibers;
+	uint32_t runnable, arrived, exited;
+	int index;
+	Meet meets;
+	const void* first;     // where the first lane arrived
+	unsigned in[32];
+	unsigned extra[32];
+	unsigned out[32];
+	const void* place[32]; // addresses that lanes bring
+	unsigned* r[32];       // registers that lanes want filled
+	float* c[32];
+	const unsigned* a[32];
+	unsigned b[32][2];
+	int barrier;           // that it waits at, or -1
+	std::deque<Wgmma> pending; // not waited for yet
+	int happened;          // how many of them have been computed
+	std::vector<int> groups;
+	int open;
+	std::vector<Sums> sums;
+	bool fenced;           // wgmma.fence since the last wait
+	uint64_t issued;
+	int registers;         // as setmaxnreg left it
+};
+
+struct Barrier {
+	unsigned count, expected;
+	uint32_t warps; // waiting
+	const void* pc;
+};
+
+struct Launch {
+	const Entry* entry;
+	std::shared_ptr<void> args; // aligned as a tensor map among them wants it
+	Dim grid, threads;
+	unsigned shared;
+	uint64_t number; // of the launch, which seeds its blocks
+};
+
+// An mbarrier, in the phase that is under way.
+struct Mbarrier {
+	char* at;
+	unsigned count, pending, phase;
+	int64_t bytes; // expected and not yet there
+	Fiber* maker;
+	const void* pc;
+	std::vector<uint32_t> clock; // what who waits here comes after
+};
+
+// A copy of a box that has been asked for and has not happened.
+struct Bulk {
+	char* shared;
+	const struct TensorMap* map;
+	int at[5], rank;
+	char* bar;
+	bool store;
+	const void* pc;
+	Fiber* by;
+	int group; // of stores: which of the thread's
+};
+
+struct BulkGroups {
+	int next;
+};
+
+struct Block {
+	Worker* worker;
+	const Launch* launch;
+	Dim index;
+	unsigned number; // of the block in its grid
+	int warps, threads, left;
+	std::vector<Warp> warp;
+	std::vector<Fiber> fiber;
+	uint32_t runnable; // warps with a lane that may run
+	Barrier barriers[16];
+	std::vector<Mbarrier> mbarriers;
+	std::deque<Bulk> bulk;
+	std::vector<BulkGroups> bulk_groups; // by thread
+	char* shared;
+	unsigned shared_bytes;
+	Random random;
+	uint8_t lanes, sticky; // the schedule: see block.cc
+	int ahead;
+	int pending; // copies of boxes and wgmmas that have not happened
+	bool failed;
+	uint64_t phases, conflicts; // of ldmatrix and stmatrix: 8 rows at a time, and how many more the banks made of them
+
+	void run();
+	void suspend();              // the running fiber may not run until somebody wakes it
+	void yield();                // others may go first
+	void wake(Warp& w, uint32_t lanes) {
+		w.runnable |= lanes;
+		runnable |= 1u << w.index;
+	}
+	Fiber* next();
+	bool late(); // something that was asked for earlier happens now; false if there is nothing
+	void deadlock();
+};
+
+const uint32_t ALL = 0xffffffffu;
+
+inline Fiber* running() { return static_cast<Fiber*>(self); }
+
+// Brings the lanes of a warp together. True for the last to arrive, who does what all came for and then calls go.
+bool meet(Fiber* f, Meet kind, const void* pc);
+void go(Fiber* f); // all lanes of the warp run again
+
+// The place in the .cu file that called an instruction.
+#define CALLER __builtin_extract_return_addr(__builtin_return_address(0))
+
+// A copy of a box, or a wgmma, that was asked for earlier happens now. False if there is none.
+bool bulk_step(Block* b);
+bool wgmma_step(Block* b);
+
+} // namespace emu

@@ -1,0 +1,109 @@
+#include "mma.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../emu.h"
+#include "settings.h"
+
+namespace emu {
+
+bool have_avx2() {
+	static const bool yes = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+	return yes;
+}
+
+void mma(Tile& t) {
+	if (settings().exact) have_avx2() ? mma_exact_avx2(t) : mma_exact_plain(t);
+	else have_avx2() ? mma_fast_avx2(t) : mma_fast_plain(t);
+}
+
+static float half(const uint32_t* words, int k) { return bits_float(k & 1 ? *words & 0xffff0000u : *words << 16); }
+
+void mma_fast_plain(Tile& t) {
+	for (int i = 0; i < 16; i++)
+		for (int j = 0; j < 8; j++)
+			for (int k = 0; k < 16; k++) t.c[i][j] = fmaf(half(&t.a[i][k / 2], k), half(&t.b[k / 2][j], k), t.c[i][j]);
+}
+
+const int NONE = -4096; // the exponent of zero
+
+// A finite number is significand·2^(exponent - bits).
+struct Parts {
+	int sign, exponent;
+	int64_t significand;
+};
+
+static Parts parts(float x, int bits) {
+	uint32_t u = float_bits(x);
+	int e = u >> 23 & 255;
+	int64_t m = (u & 0x7fffff) | (e ? 0x800000 : 0);
+	return {u >> 31 ? -1 : 1, m ? (e ? e : 1) - 127 : NONE, m >> (23 - bits)};
+}
+
+static float special(const float* a, const float* b, float c) {
+	float s = c; // infinities and NaNs only: the rest can't change the result
+	if (isfinite(s)) s = 0;
+	for (int k = 0; k < 16; k++)
+		if (!isfinite(a[k]) || !isfinite(b[k])) s += a[k] * b[k];
+	return s != s ? bits_float(0x7fffffff) : s;
+}
+
+// Towards zero, to the float32 of which 2^-149 is the least.
+static float cut(double x) {
+	if (fabs(x) < 0x1p-126) return (float)(trunc(x * 0x1p149) * 0x1p-149);
+	uint64_t u;
+	memcpy(&u, &x, 8);
+	u &= ~0x1fffffffull;
+	memcpy(&x, &u, 8);
+	return fabs(x) >= 0x1p128 ? copysignf(INFINITY, (float)copysign(1, x)) : (float)x;
+}
+
+static float dot(const float* a, const float* b, float c) {
+	bool finite = isfinite(c);
+	for (int k = 0; k < 16; k++) finite = finite && isfinite(a[k]) && isfinite(b[k]);
+	if (!finite) return special(a, b, c);
+	Parts p[17];
+	int top = 2 * NONE;
+	for (int k = 0; k < 16; k++) {
+		Parts x = parts(a[k], 7), y = parts(b[k], 7);
+		p[k] = {x.sign * y.sign, x.exponent + y.exponent, x.significand * y.significand << 11};
+		if (p[k].exponent > top) top = p[k].exponent;
+	}
+	Parts z = parts(c, 23);
+	p[16] = {z.sign, z.exponent, z.significand << 2};
+	if (z.exponent > top) top = z.exponent;
+	int64_t sum = 0;
+	for (Parts& x : p) {
+		int shift = top - x.exponent;
+		sum += x.sign * (shift < 40 ? x.significand >> shift : 0);
+	}
+	return sum ? cut(ldexp((double)sum, top - 25)) : 0;
+}
+
+void mma_exact_plain(Tile& t) {
+	for (int i = 0; i < 16; i++)
+		for (int j = 0; j < 8; j++) {
+			float a[16], b[16];
+			for (int k = 0; k < 16; k++) {
+				a[k] = half(&t.a[i][k / 2], k);
+				b[k] = half(&t.b[k / 2][j], k);
+			}
+			t.c[i][j] = dot(a, b, t.c[i][j]);
+		}
+}
+
+} // namespace emu
+
+// For tests: one tile by a form of one's choice. Form: 0 and 1 are fast, 2 and 3 exact; odd ones AVX2.
+extern "C" EMU_EXPORT int emu_mma(int form, float* c, const uint32_t* a, const uint32_t* b) {
+	emu::Tile t;
+	if (form & 1 && !emu::have_avx2()) return 1;
+	memcpy(t.c, c, sizeof t.c);
+	memcpy(t.a, a, sizeof t.a);
+	memcpy(t.b, b, sizeof t.b);
+	void (*forms[])(emu::Tile&) = {emu::mma_fast_plain, emu::mma_fast_avx2, emu::mma_exact_plain, emu::mma_exact_avx2};
+	forms[form & 3](t);
+	memcpy(c, t.c, sizeof t.c);
+	return 0;
+}

@@ -1,0 +1,83 @@
+#include "settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <string>
+
+#include "../emu.h"
+
+namespace emu {
+
+const char* plant;
+
+static bool number(const char* s, uint64_t* out) {
+	char* end;
+	*out = strtoull(s, &end, 0);
+	if (end == s) return false;
+	switch (*end) {
+	case 'G': *out <<= 30; break;
+	case 'M': *out <<= 20; break;
+	case 0: return true;
+	default: return false;
+	}
+	return end[1] == 0;
+}
+
+static bool choice(const char* s, bool* out, const char* yes, const char* no) {
+	*out = !strcmp(s, yes);
+	return *out || !strcmp(s, no);
+}
+
+static bool set(Settings& t, const std::string& name, const char* v) {
+	uint64_t n = 0;
+	if (name == "mma") return choice(v, &t.exact, "exact", "fast");
+	if (name == "delay") return choice(v, &t.delay, "on", "off");
+	if (name == "races") return choice(v, &t.races, "on", "off");
+	if (name == "traffic") return choice(v, &t.traffic, "on", "off");
+	if (name == "schedule") {
+		t.schedule = !strcmp(v, "ahead") ? Schedule::ahead : !strcmp(v, "fixed") ? Schedule::fixed : Schedule::random;
+		return t.schedule != Schedule::random || !strcmp(v, "random");
+	}
+	if (name == "plant") {
+		plant = *v ? strdup(v) : nullptr; // kernels that run may still look at the one before
+		return true;
+	}
+	if (name == "capability") {
+		if (strlen(v) < 3 || v[strlen(v) - 2] != '.') return false;
+		t.major = atoi(v);
+		t.minor = v[strlen(v) - 1] - '0';
+		return true;
+	}
+	if (!number(v, &n)) return false;
+	if (name == "seed") t.seed = n;
+	else if (name == "memory") t.memory = n;
+	else if (name == "threads") t.threads = (int)n;
+	else if (name == "multiprocessors") t.multiprocessors = (int)n;
+	else if (name == "devices") t.devices = (int)n;
+	else return false;
+	return true;
+}
+
+static Settings& current() {
+	static Settings s = [] {
+		Settings t;
+		const char* names[] = {"mma", "delay", "races", "traffic", "schedule", "plant", "capability", "seed", "memory", "threads", "multiprocessors", "devices"};
+		for (const char* name : names) {
+			std::string variable = "TANDEM_EMU_";
+			for (const char* c = name; *c; c++) variable += *c - 32;
+			const char* v = getenv(variable.c_str());
+			if (v && !set(t, name, v)) {
+				fprintf(stderr, "%s=%s means nothing to the emulator\n", variable.c_str(), v);
+				abort();
+			}
+		}
+		return t;
+	}();
+	return s;
+}
+
+const Settings& settings() { return current(); }
+bool set(const char* name, const char* value) { return set(current(), name, value); }
+
+} // namespace emu

@@ -1,0 +1,245 @@
+// wgmma m64nNk16: operands are read at some moment between the instruction and the wait, and accumulators are poison
+// until then. The four warps of a warpgroup take 16 rows each and are not otherwise bound together, but for having to
+// come equally often.
+#include <string.h>
+
+#include "mma.h"
+#include "race.h"
+#include "report.h"
+#include "tensormap.h"
+#include "worker.h"
+
+namespace emu {
+
+const uint32_t POISON = 0xffffffff;
+
+// A matrix in shared memory as a descriptor tells it: lines of `line` bytes (16 without a swizzle) in groups of 8.
+struct Operand {
+	uint64_t start, leading, stride;
+	int mode; // of the swizzle: none, 32, 64, 128 bytes
+	bool across; // k runs across lines: the matrix lies with its other dimension contiguous
+
+	Operand(uint64_t d, bool across) : across(across) {
+		const int modes[] = {0, 3, 2, 1};
+		start = (d & 0x3fff) << 4;
+		leading = (d >> 16 & 0x3fff) << 4;
+		stride = (d >> 32 & 0x3fff) << 4;
+		mode = modes[d >> 62];
+	}
+	// The byte of shared memory, counted as shared_address does, of element k of line i of the matrix.
+	uint64_t at(int i, int k) const {
+		int line = 16 << mode;
+		if (!across && mode == 0) return start + i / 8 * stride + k / 8 * leading + i % 8 * 16 + k % 8 * 2;
+		if (!across) return swizzled(start + i / 8 * stride + i % 8 * line + k * 2, mode);
+		if (mode == 0) return start + i / 8 * stride + k / 8 * leading + k % 8 * 16 + i % 8 * 2;
+		int wide = line / 2;
+		return swizzled(start + i / wide * leading + k / 8 * stride + k % 8 * line + i % wide * 2, mode);
+	}
+};
+
+static const char* element(const Wgmma& o, const Operand& m, int i, int k) {
+	Block* b = o.by->of;
+	uint64_t at = m.at(i, k) - SHARED_START;
+	if (at + 2 > b->shared_bytes)
+		fail(Code::illegal_address, o.pc, "out of bounds: wgmma reads byte %ld of shared memory of %u bytes", (long)at, b->shared_bytes);
+	return b->shared + at;
+}
+
+static uint32_t pair(const Wgmma& o, const Operand& m, int i, int k) {
+	uint16_t lo, hi;
+	memcpy(&lo, element(o, m, i, k), 2);
+	memcpy(&hi, element(o, m, i, k + 1), 2);
+	return lo | (uint32_t)hi << 16;
+}
+
+static Sums& sums_of(Warp& w, const float* c) {
+	for (Sums& s : w.sums)
+		if (s.c[0] == c) return s;
+	__builtin_unreachable();
+}
+
+static void compute(Warp& w, const Wgmma& o) {
+	Tile t;
+	int first = w.index % 4 * 16;
+	Operand a(o.a, o.a_by_columns), b(o.b, o.b_by_rows);
+	if (o.registers) {
+		for (int l = 0; l < 32; l++) {
+			int g = l / 4, q = l % 4;
+			t.a[g][q] = o.ra[l][0];
+			t.a[g + 8][q] = o.ra[l][1];
+			t.a[g][q + 4] = o.ra[l][2];
+			t.a[g + 8][q + 4] = o.ra[l][3];
+		}
+	} else {
+		for (int i = 0; i < 16; i++)
+			for (int k = 0; k < 8; k++) t.a[i][k] = pair(o, a, first + i, 2 * k);
+	}
+	Sums& s = sums_of(w, o.c);
+	for (int j = 0; j < o.n / 8; j++) {
+		for (int k = 0; k < 8; k++)
+			for (int i = 0; i < 8; i++) t.b[k][i] = pair(o, b, 8 * j + i, 2 * k);
+		for (int l = 0; l < 32; l++) {
+			int g = l / 4, q = l % 4;
+			float* v = &s.value[l * (o.n / 2) + 4 * j];
+			for (int i = 0; i < 2; i++) {
+				t.c[g][2 * q + i] = o.add ? v[i] : 0;
+				t.c[g + 8][2 * q + i] = o.add ? v[2 + i] : 0;
+			}
+		}
+		mma(t);
+		for (int l = 0; l < 32; l++) {
+			int g = l / 4, q = l % 4;
+			float* v = &s.value[l * (o.n / 2) + 4 * j];
+			memcpy(v, &t.c[g][2 * q], 8);
+			memcpy(v + 2, &t.c[g + 8][2 * q], 8);
+		}
+	}
+}
+
+// Calls f for each 16 bytes that an operand is read from.
+template <class F>
+static void lines(const Wgmma& o, const Operand& m, int first, int rows, F f) {
+	for (int i = first; i < first + rows; i += m.across ? 8 : 1)
+		for (int k = 0; k < 16; k += m.across ? 1 : 8) f(element(o, m, i, k));
+}
+
+template <class F>
+static void touched(Warp& w, const Wgmma& o, F f) {
+	if (!o.registers) lines(o, Operand(o.a, o.a_by_columns), w.index % 4 * 16, 16, f);
+	lines(o, Operand(o.b, o.b_by_rows), 0, o.n, f);
+}
+
+static void happen(Warp& w) {
+	Thread* me = self;
+	const Wgmma& o = w.pending[w.happened];
+	self = o.by;
+	compute(w, o);
+	w.happened++;
+	o.by->of->pending--;
+	self = me;
+}
+
+bool wgmma_step(Block* b) {
+	int waiting = 0;
+	for (int i = 0; i < b->warps; i++) waiting += b->warp[i].happened < (int)b->warp[i].pending.size();
+	if (!waiting) return false;
+	int which = b->random.below(waiting);
+	for (int i = 0; i < b->warps; i++)
+		if (b->warp[i].happened < (int)b->warp[i].pending.size() && which-- == 0) happen(b->warp[i]);
+	return true;
+}
+
+static void check_poison(Warp& w, const Sums& s, const void* pc) {
+	for (int l = 0; l < 32; l++)
+		for (int i = 0; i < s.n / 2; i++)
+			if (float_bits(s.c[l][i]) != POISON) fail(Code::launch_failed, pc, "accumulator %d of lane %d of warp %d was written between a wgmma and its wait", i, l, w.index);
+}
+
+static void start(Warp& w, int n, bool add, const void* pc) {
+	for (Sums& s : w.sums)
+		if (s.c[0] == w.c[0]) {
+			if (s.n != n) fail(Code::launch_failed, pc, "wgmma: accumulators of n = %d are used for n = %d before a wait", s.n, n);
+			check_poison(w, s, pc);
+			s.uses++;
+			return;
+		}
+	Sums s;
+	s.n = n;
+	s.uses = 1;
+	s.value.resize(32 * n / 2);
+	for (int l = 0; l < 32; l++) {
+		s.c[l] = w.c[l];
+		memcpy(&s.value[l * n / 2], w.c[l], n / 2 * 4);
+		for (int i = 0; i < n / 2 && add; i++)
+			if (float_bits(w.c[l][i]) == 0xfefefefe) fail(Code::launch_failed, pc, "uninitialised: accumulator %d of a wgmma in lane %d", i, l);
+		memset(w.c[l], 0xff, n / 2 * 4);
+	}
+	w.sums.push_back(std::move(s));
+}
+
+void wgmma(float* c, const unsigned* a, uint64_t da, uint64_t db, int n, bool add, bool a_by_columns, bool b_by_rows) {
+	const void* pc = CALLER;
+	Fiber* f = running();
+	Warp& w = *f->warp;
+	w.c[f->lane] = c;
+	w.a[f->lane] = a;
+	w.in[f->lane] = (unsigned)(da ^ da >> 32 ^ db * 3 ^ db * 3 >> 32);
+	if (!meet(f, Meet::wgmma, pc)) return;
+	Block* b = f->of;
+	if (b->warps % 4) fail(Code::illegal_instruction, pc, "wgmma in a block of %d warps", b->warps);
+	if (n < 8 || n > 256 || n % 8) fail(Code::illegal_instruction, pc, "wgmma: n = %d", n);
+	for (int l = 1; l < 32; l++)
+		if (w.in[l] != w.in[0]) fail(Code::launch_failed, pc, "wgmma: the descriptors of lanes 0 and %d differ", l);
+	if (!w.fenced) fail(Code::launch_failed, pc, "wgmma without a wgmma.fence since the registers were last in use");
+	Wgmma o{};
+	o.a = da;
+	o.b = db;
+	o.n = n;
+	o.c = w.c[0];
+	o.registers = a != nullptr;
+	o.add = add;
+	o.a_by_columns = a_by_columns;
+	o.b_by_rows = b_by_rows;
+	o.pc = pc;
+	o.by = f;
+	if (a)
+		for (int l = 0; l < 32; l++) memcpy(o.ra[l], w.a[l], 16);
+	start(w, n, add, pc);
+	touched(w, o, [&](const char* p) { async_begins(f, p, 16, false, true, pc); });
+	w.pending.push_back(o);
+	w.open++;
+	w.issued++;
+	b->pending++;
+	go(f);
+}
+
+static void together(void (*work)(Fiber*, Warp&, int), int x, const void* pc) {
+	Fiber* f = running();
+	if (!meet(f, Meet::wgmma_sync, pc)) return;
+	work(f, *f->warp, x);
+	go(f);
+}
+
+void wgmma_fence() {
+	together([](Fiber*, Warp& w, int) { w.fenced = true; }, 0, CALLER);
+}
+
+void wgmma_commit() {
+	together([](Fiber*, Warp& w, int) {
+		w.groups.push_back(w.open);
+		w.open = 0;
+	}, 0, CALLER);
+}
+
+static void equally_often(Fiber* f, Warp& w) {
+	Block* b = f->of;
+	for (int i = w.index / 4 * 4; i < w.index / 4 * 4 + 4; i++)
+		if (b->warp[i].exited && b->warp[i].issued != w.issued)
+			fail(Code::launch_failed, f->at, "wgmma: warp %d has come %lu times, and warp %d of the same warpgroup ended after %lu", w.index, (unsigned long)w.issued, i,
+			     (unsigned long)b->warp[i].issued);
+}
+
+void wgmma_wait(int groups) {
+	together([](Fiber* f, Warp& w, int groups) {
+		equally_often(f, w);
+		int over = (int)w.groups.size() - groups, n = 0;
+		if (over <= 0) return;
+		for (int i = 0; i < over; i++) n += w.groups[i];
+		while (w.happened < n) happen(w);
+		for (int i = 0; i < n; i++) {
+			const Wgmma& o = w.pending[i];
+			touched(w, o, [&](const char* p) { async_ends(f, p, 16, o.pc); });
+			Sums& s = sums_of(w, o.c);
+			if (--s.uses) continue;
+			check_poison(w, s, f->at);
+			for (int l = 0; l < 32; l++) memcpy(s.c[l], &s.value[l * s.n / 2], s.n / 2 * 4);
+			w.sums.erase(w.sums.begin() + (&s - w.sums.data()));
+		}
+		w.pending.erase(w.pending.begin(), w.pending.begin() + n);
+		w.happened -= n;
+		w.groups.erase(w.groups.begin(), w.groups.begin() + over);
+		if (w.pending.empty()) w.fenced = false;
+	}, groups, CALLER);
+}
+
+} // namespace emu
