@@ -52,6 +52,9 @@ func newTeacher(t *testing.T, trained int) string {
 // TestDistillationComesCloser trains on what the student samples, with the teacher's log-probs alone and with the task's
 // reward, and resumes such a run.
 func TestDistillationComesCloser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole runs")
+	}
 	r := shortRecipe()
 	r.Warmup.Steps, r.Train.Steps, r.Algorithm.Updates, r.Rollout.Samples = 5, 40, 1, 6
 	r.Optimizer.LR = 5e-3

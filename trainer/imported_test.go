@@ -181,6 +181,9 @@ func TestMismatchOfImportedRollouts(t *testing.T) {
 
 // TestImportedRolloutsTeach trains on replies drawn at random, for which the weights have quite other log-probs.
 func TestImportedRolloutsTeach(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole runs")
+	}
 	r := testRecipe()
 	r.Warmup.Steps, r.Train.Steps, r.Rollout.Samples = 60, 40, 8
 	var text bytes.Buffer

@@ -41,6 +41,9 @@ func (s stepwise) Step(_ context.Context, e *env.Episode, r env.Reply) (env.Turn
 
 // TestProcessRewardsTeach trains on nothing but rewards along the way.
 func TestProcessRewardsTeach(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole runs")
+	}
 	for name, perToken := range map[string]bool{"per turn": false, "per token": true} {
 		t.Run(name, func(t *testing.T) {
 			r := testRecipe()
