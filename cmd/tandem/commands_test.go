@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tandem/trainer/recipes"
 )
 
 func TestInitModel(t *testing.T) {
@@ -68,11 +70,31 @@ func TestPlan(t *testing.T) {
 
 func TestEveryShippedRecipePlansOrSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	r := tandem(t, "train", "--help")
-	if !strings.Contains(r.stdout, "demo") {
-		t.Errorf("help of train names no recipe: %s", r.stdout)
+	help := tandem(t, "train", "--help").stdout
+	for _, name := range recipes.Names() {
+		if !strings.Contains(help, name) {
+			t.Errorf("help of train does not name %s: %s", name, help)
+		}
+		r := tandem(t, "plan", name, "--card", "b200", "--gpus", "8")
+		for _, want := range []string{"each of 8 B200", "rollout", "what limits is", "weight decay"} {
+			if !strings.Contains(r.stdout, want) {
+				t.Errorf("the plan of %s lacks %q: %s", name, want, r.stdout)
+			}
+		}
 	}
-	tandem(t, "plan", "demo")
+	dir := filepath.Join(t.TempDir(), "run")
+	refused(t, 2, []string{"train", "math-8b", "--run", dir}, `model.dir = "models/Qwen3-8B", a Hugging Face directory`, "no such file",
+		`data.train = "data/math/`, "hf download Qwen/Qwen3-8B --local-dir models/Qwen3-8B", "--set model.dir=DIR")
+	if exists(filepath.Join(dir, "recipe.toml")) {
+		t.Error("a run is left")
+	}
+	refused(t, 2, []string{"plan", "demo", "--card", "h100"}, `card "h100"`, "h100-80g, h100-nvl, h200, b200")
+	refused(t, 2, []string{"plan", "demo", "--gpus", "2"}, "there is one CPU device")
+	refused(t, 2, []string{"plan", "demo", "--reply-tokens", "1000"}, "exceed model.context")
+	r := refused(t, 2, []string{"plan", "math-8b", "--card", "h100-80g", "--host-gib", "64"}, "it needs 91.80 GiB of the host's and that has 64.00 GiB")
+	if !strings.Contains(r.stderr, "nothing helps") && !strings.Contains(r.stderr, "what fits") {
+		t.Error(r.stderr)
+	}
 }
 
 func TestDoctorAndVersion(t *testing.T) {
