@@ -49,6 +49,18 @@ inline unsigned float_bits(float f) {
 	return x;
 }
 
+inline double bits_double(unsigned long long x) {
+	double f;
+	memcpy(&f, &x, 8);
+	return f;
+}
+
+inline unsigned long long double_bits(double f) {
+	unsigned long long x;
+	memcpy(&x, &f, 8);
+	return x;
+}
+
 inline unsigned bf16(float f) {
 	unsigned x = float_bits(f);
 	return f != f ? 0x7fff : (x + 0x7fff + (x >> 16 & 1)) >> 16;
