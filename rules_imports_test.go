@@ -36,7 +36,9 @@ var layers = map[string]struct {
 	"trainer/recipes":          {nil, "recipes are files; who reads them is above"},
 	"trainer/run":              {[]string{"durable"}, "a run directory keeps what it is given; what that means is the trainer's"},
 	"trainer/eval":             {[]string{"durable", "engine", "kernels", "trainer", "trainer/env", "trainer/reward"}, "an evaluation samples and grades; it opens no device and trains nothing"},
-	"trainer/report":           {nil, "a report reads what is in a run directory, by name, and knows no code that made it"},
+	"trainer/page":             {nil, "a page shows what it is given"},
+	"trainer/report/events":    {nil, "a file format knows no run"},
+	"trainer/report":           {[]string{"durable", "trainer/page", "trainer/report/events", "trainer/run"}, "a report reads what is in a run directory, by name, and knows no code that made it"},
 	"trainer":                  {[]string{"durable", "engine", "kernels", "model", "model/safetensors", "trainer/env", "trainer/recipes", "trainer/run"}, "the trainer names no vendor and no text: devices and tasks are given to it"},
 }
 

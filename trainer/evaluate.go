@@ -1,10 +1,6 @@
 package trainer
 
-import (
-	"context"
-
-	"tandem/trainer/env"
-)
+import "context"
 
 // An Evaluation is a score on held-out problems.
 type Evaluation struct {
@@ -20,23 +16,6 @@ type Evaluation struct {
 	Calls     float64    `json:"calls,omitempty"`        // of a reply, mean
 	Failed    float64    `json:"failed_calls,omitempty"` // share of calls that were not answered as asked
 	Replies   []Rendered `json:"replies,omitempty"`
-}
-
-// Rendered is an episode as text.
-type Rendered struct {
-	Step    int     `json:"step"`
-	ID      int     `json:"id"` // of the problem
-	Problem string  `json:"problem"`
-	Prompt  string  `json:"prompt"` // the problem in its template
-	Reply   string  `json:"reply"`  // what came after the prompt, tool replies included
-	Answer  string  `json:"answer"`
-	Reward  float32 `json:"reward"`
-	Reason  string  `json:"reason"`
-	Stop    string  `json:"stop"`
-	End     string  `json:"end,omitempty"` // what ended it: answered, no_answer, truncated, too_many_calls
-	Tokens  int     `json:"tokens"`        // sampled
-
-	Conversation []Said `json:"conversation,omitempty"` // the reply turn by turn, where it has several
 }
 
 // Evaluate scores the first held-out problems with the weights as they are: by samples of the training distribution, or
@@ -80,35 +59,4 @@ func (t *Trainer) Evaluate(ctx context.Context, greedy bool, shown int) (Evaluat
 		}
 	}
 	return ev, nil
-}
-
-func (t *Trainer) render(p env.Problem, r *Rollout) Rendered {
-	prompt := r.Spans[0][0]
-	worth, reason := r.Reward, r.Reason
-	if isNaN(worth) {
-		worth, reason = 0, "the reward is missing"
-	}
-	return Rendered{
-		Step: t.step, ID: p.ID, Problem: p.Text, Prompt: t.task.Text(r.Tokens[:prompt]), Reply: t.task.Text(r.Tokens[prompt:]), Answer: p.Answer,
-		Reward: worth, Reason: reason, Stop: r.Stop, End: string(r.End), Tokens: r.Sampled(),
-		Conversation: conversation(r, t.task.Text),
-	}
-}
-
-// shownGroups is the number of prompts a step whose first two replies are written out as text.
-const shownGroups = 2
-
-// show writes a few of a step's replies where a person can read them.
-func (t *Trainer) show(log *StepLog) error {
-	if t.dir == nil || t.task.Text == nil {
-		return nil
-	}
-	for _, g := range log.Groups[:min(shownGroups, len(log.Groups))] {
-		for _, r := range g.Rollouts[:min(2, len(g.Rollouts))] {
-			if err := t.dir.Append(rolloutsFile, t.render(g.Problem, r)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

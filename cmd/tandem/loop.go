@@ -14,6 +14,7 @@ import (
 	"tandem/model"
 	"tandem/trainer"
 	"tandem/trainer/env"
+	"tandem/trainer/report"
 	"tandem/trainer/run"
 )
 
@@ -25,6 +26,7 @@ type loop struct {
 	expectRise float64
 
 	dev     kernels.Device
+	board   *report.Board // nil where it could not be written
 	t       *trainer.Trainer
 	bar     *progress                     // nil between stages
 	stage   string                        // the last one announced
@@ -63,11 +65,31 @@ func (l *loop) begin(o *trainOptions) (err error) {
 			return err
 		}
 	}
-	return l.enter()
+	if err := l.enter(); err != nil {
+		return err
+	}
+	if l.board, err = report.OpenBoard(l.dir.Path()); err != nil {
+		l.watched(err)
+	}
+	return nil
+}
+
+// watched notes what was added to the board, which a run can do without.
+func (l *loop) watched(err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "tandem: note: %v; it will be written again when the run is resumed\n", err)
+		if l.board != nil {
+			l.board.Close()
+			l.board = nil
+		}
+	}
 }
 
 // close gives back what begin took.
 func (l *loop) close() {
+	if l.board != nil {
+		l.board.Close()
+	}
 	if l.t != nil {
 		l.t.Close()
 	}
@@ -169,6 +191,9 @@ func (l *loop) steps(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if l.board != nil {
+			l.watched(l.board.Step(m))
+		}
 		l.show(m, n, of)
 		l.bar.set(n + 1)
 	}
@@ -256,6 +281,9 @@ func (l *loop) evaluate(ctx context.Context) error {
 		}
 		if err := l.t.Record(ev); err != nil {
 			return err
+		}
+		if l.board != nil {
+			l.watched(l.board.Evaluation(ev))
 		}
 		l.remember(ev)
 		how := fmt.Sprintf("sampled, %d of each", ev.Samples)

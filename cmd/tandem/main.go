@@ -47,7 +47,7 @@ func newRootCmd() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newTrainCmd(), newExportCmd(), newGenerateCmd(), newScoreCmd(), newChatCmd(), newGradeCmd(), newEvalCmd(), newPlanCmd(), newDoctorCmd(),
+		newTrainCmd(), newExportCmd(), newReportCmd(), newCompareCmd(), newGenerateCmd(), newScoreCmd(), newChatCmd(), newGradeCmd(), newEvalCmd(), newPlanCmd(), newDoctorCmd(),
 		newInitModelCmd(), newRunCodeCmd(), newBenchCmd(), newVersionCmd(),
 	)
 	return root

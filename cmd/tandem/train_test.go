@@ -13,7 +13,7 @@ import (
 func TestTrainLeavesARunThatOthersRead(t *testing.T) {
 	t.Parallel()
 	dir := need(t, shared.trained)
-	for _, want := range []string{"base", "ckpt", "evaluations.jsonl", "lock", "metrics.jsonl", "model", "processes.jsonl", "recipe.toml", "rollouts.jsonl", "steps", "tokenizer"} {
+	for _, want := range []string{"base", "ckpt", "evaluations.jsonl", "lock", "metrics.jsonl", "model", "processes.jsonl", "recipe.toml", "rollouts.jsonl", "steps", "tensorboard", "tokenizer"} {
 		if !slices.Contains(names(dir), want) {
 			t.Errorf("the run directory holds %v, want %s in it", names(dir), want)
 		}

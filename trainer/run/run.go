@@ -3,6 +3,7 @@
 //	recipe.toml       what decides the run, defaults filled in
 //	metrics.jsonl     one object a step
 //	processes.jsonl   one object a process that worked on the run
+//	tensorboard/      an event file of metrics and evaluations
 //	base/             what the weights need to be a model: config and tokenizer
 //	rollouts.jsonl    a few replies a step, with their text
 //	steps/000012      everything sampled in step 12, so that it can be trained again without sampling
