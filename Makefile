@@ -10,6 +10,7 @@ RUN   ?= runs/demo
 
 export CGO_ENABLED := 1
 export CGO_LDFLAGS := -L$(CURDIR)/build/native
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 
 # Packages whose goroutines share state.
 RACE := ./kernels ./engine ./trainer ./trainer/run ./trainer/eval
