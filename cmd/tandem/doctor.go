@@ -75,7 +75,7 @@ func doctor() error {
 func cards(line func(name, format string, args ...any)) {
 	list, err := cuda.Cards(device.CUDA().Driver)
 	if err != nil {
-		line("cuda", "no: %v", err)
+		line("cuda", "%v", err)
 		return
 	}
 	line("cuda", "driver for CUDA %s, %v in this binary", list[0].Driver, cuda.Embedded())
