@@ -10,6 +10,7 @@ RUN   ?= runs/demo
 
 export CGO_ENABLED := 1
 export CGO_LDFLAGS := -L$(CURDIR)/build/native
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 
 # Packages whose goroutines share state.
 RACE := ./kernels ./engine ./trainer ./trainer/run ./trainer/eval
@@ -17,10 +18,11 @@ RACE := ./kernels ./engine ./trainer ./trainer/run ./trainer/eval
 # The sandbox's tests run programs with numpy and sympy where these can be had.
 PYTHON_PACKAGES := numpy sympy
 
-.PHONY: help build native python emu demo demo-tools test test-long lint bench clean tools
+.PHONY: help build native kernels emu python demo demo-tools test test-long lint bench clean tools
 
 help:
 	@sed -n 's/^# //p' Makefile | sed '/^Packages/,$$d'
+	@echo 'make kernels     compiles the CUDA kernels; bench/ptxas.txt keeps what came of them'
 	@echo 'make test-long   soak tests and many schedules as well'
 	@echo 'make bench       benchmarks; bench/LOG.md keeps the numbers'
 	@echo 'make clean       removes bin and build'
@@ -43,11 +45,15 @@ build/venv/ready:
 
 python: build/venv/ready
 
+# The kernels for every card, in kernels/cuda/images. Without a CUDA compiler there are none, and a line says so.
+kernels:
+	@kernels/cuda/build.sh build/cuda install
+
 # The driver of an emulated GPU, with every kernel in it, for tests.
 emu: tools
 	@kernels/emu/build.sh
 
-build: native
+build: native kernels
 	@$(GO) build -o bin/tandem ./cmd/tandem
 
 demo: build
@@ -67,11 +73,11 @@ lint: native
 # $(PYTHON) names that interpreter, if it is there when a command runs.
 PYTHON = $$(ls $(CURDIR)/build/venv/bin/python 2>/dev/null)
 
-test: lint python emu
+test: lint python kernels emu
 	TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 30m ./...
 	TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 30m -race -short $(RACE)
 
-test-long: lint python emu
+test-long: lint python kernels emu
 	TANDEM_LONG=1 TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 300m ./...
 	TANDEM_LONG=1 TANDEM_PYTHON=$(PYTHON) $(GO) test -timeout 300m -race $(RACE)
 

@@ -81,7 +81,7 @@ func TestRulesCatch(t *testing.T) {
 }
 
 func rules() []rule {
-	return slices.Concat(importRules(), codeRules(), kernelRules(), textRules())
+	return slices.Concat(importRules(), codeRules(), kernelRules(), cudaRules(), textRules())
 }
 
 // at is the place of a node.

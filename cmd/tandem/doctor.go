@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tandem/kernels"
+	"tandem/kernels/cuda"
 	"tandem/kernels/device"
 	"tandem/trainer/tool"
 )
@@ -51,6 +52,7 @@ func doctor() error {
 			return err
 		}
 	}
+	cards(line)
 	dev, err := device.Open("auto", 0)
 	if err == nil && !healthy {
 		err = errors.Join(errors.New("the CPU's loops give other bits than the plain ones"), dev.Close())
@@ -67,6 +69,39 @@ func doctor() error {
 		line("sandbox: "+l.Name, "%s, %s", verdict, l.Detail)
 	}
 	return dev.Close()
+}
+
+// cards tells of every card, or why there is none that can be used.
+func cards(line func(name, format string, args ...any)) {
+	list, err := cuda.Cards(device.CUDA().Driver)
+	if err != nil {
+		line("cuda", "%v", err)
+		return
+	}
+	line("cuda", "driver for CUDA %s, %v in this binary", list[0].Driver, cuda.Embedded())
+	for i, c := range list {
+		name := fmt.Sprintf("cuda:%d", i)
+		cfg := device.CUDA()
+		cfg.Index = i
+		dev, err := cuda.Open(cfg)
+		if err != nil {
+			line(name, "%v, which can't be used: %v", c, err)
+			continue
+		}
+		line(name, "%v", c)
+		if free, err := dev.FreeMemory(); err == nil {
+			line(name+" memory", "%.1f GiB free", float64(free)/(1<<30))
+		}
+		if m, err := device.Telemetry(dev); m != nil {
+			line(name+" now", "%v", m.Read())
+			m.Close()
+		} else if err != nil {
+			line(name+" now", "not known: %v", err)
+		}
+		if err := dev.Close(); err != nil {
+			line(name, "fail: %v", err)
+		}
+	}
 }
 
 func cpuModel() string {

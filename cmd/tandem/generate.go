@@ -194,7 +194,7 @@ func (m *openModel) engine(prompts [][]int32, n int, p engine.Params) (*engine.E
 	cfg := engine.Config{Seqs: min(batch, n*len(prompts)), Context: min(m.context, longest+p.MaxTokens)}
 	cfg.Rows = max(512, cfg.Seqs)
 	each := model.PagesFor(cfg.Context)
-	free, err := device.FreeMemory()
+	free, err := device.Free(m.dev)
 	if err != nil {
 		return nil, err
 	}

@@ -27,14 +27,14 @@ func newInitModelCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := hasRoom(c, d, 1); err != nil {
-				return fmt.Errorf("make %s: %w", args[0], err)
-			}
 			dev, err := device.Open("cpu", 0)
 			if err != nil {
 				return err
 			}
 			defer dev.Close()
+			if err := hasRoom(dev, c, d, 1); err != nil {
+				return fmt.Errorf("make %s: %w", args[0], err)
+			}
 			w, err := model.NewWeights(dev, c, d, 1)
 			if err != nil {
 				return err

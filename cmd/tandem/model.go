@@ -25,7 +25,7 @@ type modelFlags struct {
 func (f *modelFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.dir, "model", "", "Hugging Face directory of the model")
 	flags.StringVar(&f.dtype, "dtype", "bf16", "bf16 or float32")
-	flags.StringVar(&f.device, "device", "auto", "auto or cpu")
+	flags.StringVar(&f.device, "device", "auto", "auto, cpu, cuda or cuda:N")
 	flags.IntVar(&f.workers, "workers", 0, "threads of the CPU device (0: one per processor)")
 	flags.IntVar(&f.context, "context", 4096, "tokens of a sequence at most, prompt included")
 }
@@ -79,9 +79,6 @@ func (f *modelFlags) open() (*openModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := hasRoom(c, d, min(f.context, c.Context())); err != nil {
-		return nil, fmt.Errorf("load %s: %w", f.dir, err)
-	}
 	tok, err := loadTokenizer(f.dir)
 	if err != nil {
 		return nil, err
@@ -94,6 +91,10 @@ func (f *modelFlags) open() (*openModel, error) {
 		return nil, err
 	}
 	m := &openModel{dev: dev, tokenizer: tok, context: min(f.context, c.Context())}
+	if err := hasRoom(dev, c, d, m.context); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("load %s: %w", f.dir, err)
+	}
 	x, err := kernels.NewTransfer(dev)
 	if err == nil {
 		m.weights, err = loadWeights(dev, x, c, d, m.context, f.dir)
@@ -105,9 +106,12 @@ func (f *modelFlags) open() (*openModel, error) {
 	return m, nil
 }
 
-// hasRoom refuses weights that the machine has no memory for.
-func hasRoom(c model.Config, d kernels.DType, context int) error {
-	free, err := device.FreeMemory()
+// hasRoom refuses weights that the device has no memory for, or does not store so.
+func hasRoom(dev kernels.Device, c model.Config, d kernels.DType, context int) error {
+	if err := device.Holds(dev, d); err != nil {
+		return err
+	}
+	free, err := device.Free(dev)
 	if need := model.WeightBytes(c, d, context); err == nil && need > free {
 		err = fmt.Errorf("the weights take %.1f GiB of memory, and %.1f GiB are free", float64(need)/(1<<30), float64(free)/(1<<30))
 	}

@@ -153,7 +153,7 @@ func (p *planned) close() {
 func placeHere(dev kernels.Device, r trainer.Recipe, c model.Config, d kernels.DType) (trainer.Plan, error) {
 	on := trainer.MachineOf(dev)
 	var err error
-	if on.Free, err = device.FreeMemory(); err != nil {
+	if on.Free, err = device.Free(dev); err != nil {
 		return trainer.Plan{}, err
 	}
 	return trainer.Place(r, c, d, on)

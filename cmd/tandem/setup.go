@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"tandem/kernels"
+	"tandem/kernels/device"
 	"tandem/model"
 	"tandem/tokenizer"
 	"tandem/trainer"
@@ -83,6 +84,9 @@ func (s *setup) load(dev kernels.Device, r trainer.Recipe, stands bool) error {
 	}
 	d, err := parseDType(r.Model.DType)
 	if err != nil {
+		return err
+	}
+	if err := device.Holds(dev, d); err != nil {
 		return err
 	}
 	if s.plan, err = placeHere(dev, r, c, d); err != nil {

@@ -47,7 +47,7 @@ stopped, by whatever, goes on with --resume and ends with the same bits.`,
 	f.BoolVar(&o.resume, "resume", false, "go on with the run in the run directory; without RECIPE by its own")
 	f.StringVar(&o.rollouts, "rollouts", "", "train on rollouts that were sampled elsewhere, instead of sampling: JSON Lines; the same as --set data.rollouts=FILE")
 	f.StringVar(&o.write, "write-rollouts", "", "at the end, write what the run was trained on to this file, in the form that --rollouts reads")
-	f.StringVar(&o.device, "device", "auto", "auto or cpu")
+	f.StringVar(&o.device, "device", "auto", "auto, cpu, cuda or cuda:N")
 	f.IntVar(&o.workers, "workers", 0, "threads of the CPU device (0: one per processor)")
 	o.tools.register(f)
 	f.Float64Var(&o.expectRise, "expect-rise", 0, "fail unless the mean reward of the last five steps exceeds that of the first five by this much")

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"tandem/kernels/cuda"
 )
 
 func newVersionCmd() *cobra.Command {
@@ -33,5 +35,5 @@ func version() string {
 			}
 		}
 	}
-	return fmt.Sprintf("tandem %s%s%s, %s %s/%s", v, revision, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("tandem %s%s%s, %s %s/%s, %v", v, revision, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH, cuda.Embedded())
 }

@@ -3,8 +3,10 @@ package cuda
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"embed"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -13,14 +15,14 @@ import (
 
 // An Image is what nvcc made of one .cu file for one kind of card.
 type Image struct {
-	Name    string // as in linear.sm_90a.cubin
+	Name    string // as in linear.sm_90a.cubin.gz
 	Entries []string
-	Data    []byte
+	Data    []byte // compressed where the name ends in .gz
 }
 
 // Images are compiled kernels.
 type Images struct {
-	CUDA string // the version of the compiler, as in "13.0"; "" if there are no images
+	CUDA string // the version of the compiler, as in "13.0.88"; "" if there are no images
 	List []Image
 }
 
@@ -48,7 +50,7 @@ func Embedded() Images {
 	return images
 }
 
-// readImages reads index.txt, whose first line is "cuda 13.0" and each other an image and its entries. Without one there
+// readImages reads index.txt, whose first line is "cuda 13.0.88" and each other an image and its entries. Without one there
 // are no images.
 func readImages(dir fs.FS) (Images, error) {
 	var images Images
@@ -95,11 +97,24 @@ func (m Images) String() string {
 }
 
 func (i Image) arch() string {
-	parts := strings.Split(i.Name, ".")
-	if len(parts) != 3 {
-		return ""
+	_, rest, _ := strings.Cut(i.Name, ".")
+	arch, _, _ := strings.Cut(rest, ".")
+	return arch
+}
+
+// text is the image as the driver takes it, which for PTX means that it ends in a zero.
+func (i Image) text() ([]byte, error) {
+	data := i.Data
+	if strings.HasSuffix(i.Name, ".gz") {
+		r, err := gzip.NewReader(bytes.NewReader(data))
+		if err == nil {
+			data, err = io.ReadAll(r)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cuda: image %s: %w", i.Name, err)
+		}
 	}
-	return parts[1]
+	return append(data[:len(data):len(data)], 0), nil
 }
 
 // choose takes the images that run on a card.

@@ -21,11 +21,11 @@ type kernel struct {
 
 // load loads an image and finds its entries.
 func (d *Device) load(i Image) error {
-	data := i.Data
-	if len(data) == 0 || data[len(data)-1] != 0 {
-		data = append(data[:len(data):len(data)], 0) // PTX is text, and ends as C's texts do
+	text, err := i.text()
+	if err != nil {
+		return err
 	}
-	mem := C.CBytes(data)
+	mem := C.CBytes(text)
 	defer C.free(mem)
 	var m C.CUmodule
 	switch r := C.tandem_cuda_load_module(d.ctx, mem, &m); r {

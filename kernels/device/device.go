@@ -10,6 +10,7 @@ import (
 
 	"tandem/kernels"
 	"tandem/kernels/cuda"
+	"tandem/kernels/cuda/telemetry"
 )
 
 // DriverVariable names a file to use as the CUDA driver, in place of the installed one.
@@ -56,4 +57,22 @@ func Open(name string, workers int) (kernels.Device, error) {
 // CUDA is how the environment wants CUDA to be opened.
 func CUDA() cuda.Config {
 	return cuda.Config{Driver: os.Getenv(DriverVariable), Check: os.Getenv(CheckVariable) == "1"}
+}
+
+// Holds refuses a dtype that a device does not store weights and activations in.
+func Holds(dev kernels.Device, d kernels.DType) error {
+	if c, ok := dev.(*cuda.Device); ok && d != kernels.BF16 {
+		return fmt.Errorf("%s stores weights and activations as bf16, not %v; --device cpu does", c.Name(), d)
+	}
+	return nil
+}
+
+// Telemetry reads what the card of a device does. It is nil for the CPU and for cards of which nothing is known; the error
+// says why.
+func Telemetry(dev kernels.Device) (*telemetry.Monitor, error) {
+	c, ok := dev.(*cuda.Device)
+	if !ok || c.Card().Emulated {
+		return nil, nil
+	}
+	return telemetry.Open(c.Card().Bus)
 }

@@ -155,7 +155,9 @@ CUresult cuModuleUnload(CUmodule m) {
 }
 CUresult cuModuleGetFunction(CUfunction* f, CUmodule m, const char* name) {
 	IN;
+#ifndef ANY // entry that is asked for is there
 	if (!strstr(m->words, name)) return CUDA_ERROR_NOT_FOUND;
+#endif
 	*f = calloc(1, sizeof **f);
 	snprintf((*f)->name, sizeof(*f)->name, "%s", name);
 	return 0;
