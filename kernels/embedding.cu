@@ -101,7 +101,7 @@ KERNEL(embedding_backward, EmbeddingArgs, a, THREADS, 4) {
 	add_rows<true>(a, (u32*)shared);
 }
 
-KERNEL(embedding_backward_narrow, EmbeddingArgs, a, THREADS, 4) {
+KERNEL(embedding_backward_narrow, EmbeddingArgs, a, THREADS, 3) {
 	SHARED(shared);
 	add_rows<false>(a, (u32*)shared);
 }
