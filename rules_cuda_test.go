@@ -85,6 +85,13 @@ struct FineArgs {
 };
 KERNEL(fine, FineArgs, a, 256, 1) {}
 KERNEL(fine_narrow, FineArgs, a, 256, 1) {}
+struct FineBoxedArgs {
+	FineArgs a;
+	TensorMap x, w;  // (T, D), (D)
+};
+KERNEL(fine_boxed, FineBoxedArgs, p, 256, 1) {}
+struct FineMoreArgs { FineArgs a; TensorMap x; int T; };
+KERNEL(fine_more, FineMoreArgs, p, 256, 1) {} //!
 struct OrderArgs { bf16* x; bf16* out; };
 KERNEL(order, OrderArgs, a, 256, 1) {} //!
 struct WidthArgs { i64 N; int M; };
@@ -254,11 +261,12 @@ func (w word) String() string {
 
 // differ says how the struct of a kernel is not that of Go, or "".
 func (tr *tree) differ(s *source, name string, args *types.Named) string {
+	c := cStructs{tr: tr, file: s}
+	name = c.unboxed(name)
 	if args == nil || !strings.EqualFold(args.Obj().Name(), name) {
 		return fmt.Sprintf("it takes %s, the operation %v", name, args)
 	}
 	want := filled(goWords(args.Underlying(), 0))
-	c := cStructs{tr: tr, file: s}
 	got, size, err := c.words(name)
 	if err != "" {
 		return err
@@ -270,7 +278,7 @@ func (tr *tree) differ(s *source, name string, args *types.Named) string {
 			return fmt.Sprintf("%s lacks %v", name, want[i])
 		case i >= len(want):
 			return fmt.Sprintf("%s has %v, which Go's has not", name, got[i])
-		case !strings.EqualFold(got[i].name, want[i].name) || got[i].kind != want[i].kind || got[i].at != want[i].at || got[i].size != want[i].size:
+		case !sameName(got[i].name, want[i].name) || got[i].kind != want[i].kind || got[i].at != want[i].at || got[i].size != want[i].size:
 			return fmt.Sprintf("%s has %v, Go's has %v", name, got[i], want[i])
 		}
 	}
@@ -278,6 +286,19 @@ func (tr *tree) differ(s *source, name string, args *types.Named) string {
 		return fmt.Sprintf("%s has %d bytes, Go's has %d", name, size, n)
 	}
 	return ""
+}
+
+// unboxed is the struct that a kernel's argument begins with if the tensor maps of its boxes are all that follows.
+func (c cStructs) unboxed(name string) string {
+	if m := regexp.MustCompile(`^\s*(\w+) a;\s*TensorMap \w+(, \w+)?;\s*$`).FindStringSubmatch(c.text(c.file, name)); m != nil {
+		return m[1]
+	}
+	return name
+}
+
+// sameName takes m_exponent for MExponent.
+func sameName(c, g string) bool {
+	return strings.EqualFold(strings.ReplaceAll(c, "_", ""), strings.ReplaceAll(g, "_", ""))
 }
 
 // filled leaves out what only fills up a struct, which C does by itself.
