@@ -57,7 +57,7 @@ func (r Recipe) Check() error {
 	oneOf("train.layout", r.Train.Layout, layoutAuto, layoutSerial, layoutOverlap)
 	want(r.Warmup.Steps == 0 || r.Warmup.Samples >= 1, "warmup.samples is %d, want at least 1", r.Warmup.Samples)
 	oneOf("warmup.loss", string(r.Warmup.Loss), string(LossSample), string(LossToken))
-	faults = append(faults, r.checkTools(), r.checkSignals(), r.Optimizer.check("optimizer"), r.Warmup.Optimizer.check("warmup.optimizer"), r.checkStates())
+	faults = append(faults, r.CheckTools(), r.checkSignals(), r.Optimizer.check("optimizer"), r.Warmup.Optimizer.check("warmup.optimizer"), r.checkStates())
 
 	want(r.Evaluation.Every >= 0 && r.Evaluation.Problems >= 0 && r.Evaluation.Samples >= 1, "evaluation.every, problems and samples are %d, %d and %d, want 0, 0 and 1 at least",
 		r.Evaluation.Every, r.Evaluation.Problems, r.Evaluation.Samples)

@@ -22,8 +22,8 @@ func defaultTools() ToolsConfig {
 	return ToolsConfig{Turns: 16, Calls: 16, Output: 2048, Errors: "full", Seconds: 20, MemoryMB: 1024, Packages: "numpy sympy"}
 }
 
-// checkTools says what is wrong with how replies that call tools are played and rewarded.
-func (r Recipe) checkTools() error {
+// CheckTools says what is wrong with how replies that call tools are played and rewarded.
+func (r Recipe) CheckTools() error {
 	var faults []error
 	want := func(ok bool, format string, args ...any) {
 		if !ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tandem/engine"
+	"tandem/tokenizer"
 	"tandem/trainer/env"
 	"tandem/trainer/eval"
 	"tandem/trainer/reward"
@@ -19,6 +20,8 @@ import (
 type evalOptions struct {
 	modelFlags
 	settings eval.Settings
+	tools    eval.Tools
+	python   toolFlags
 	out      string
 }
 
@@ -45,6 +48,15 @@ that was interrupted goes on when the same command is given again.`,
 	f.StringVar(&s.Grader, "grader", "tandem", "one of "+strings.Join(reward.Names(), ", "))
 	f.Float32Var(&s.Temperature, "temperature", 1, "0 is greedy, one sample of each")
 	f.Uint64Var(&s.Seed, "seed", 0, "of all draws")
+	f.StringVar(&s.System, "system", "", "a system message before every problem")
+	f.StringVar(&s.Suffix, "suffix", "", "text after every problem")
+	t := &o.tools
+	f.StringVar(&t.Name, "tools", "", "code_interpreter: the model may run Python; budgets count what it prints, too")
+	f.IntVar(&t.Turns, "tool-turns", 16, "turns of the model at most")
+	f.IntVar(&t.Calls, "tool-calls", 16, "calls at most")
+	f.IntVar(&t.Output, "tool-output", 2048, "tokens of what one call is answered at most")
+	f.Float64Var(&t.Seconds, "tool-seconds", 20, "time of one call")
+	o.python.register(f)
 	f.StringVar(&o.out, "out", "", "output directory (evals/NAME OF THE MODEL'S DIRECTORY)")
 	cmd.AddCommand(newEvalCompareCmd())
 	return cmd
@@ -53,6 +65,9 @@ that was interrupted goes on when the same command is given again.`,
 func (o *evalOptions) run(ctx context.Context) error {
 	s := &o.settings
 	s.Model, s.DType = o.dir, o.dtype
+	if o.tools.Name != "" {
+		s.Tools = &o.tools
+	}
 	if err := s.Check(); err != nil {
 		return fmt.Errorf("eval: %w", err)
 	}
@@ -72,16 +87,21 @@ func (o *evalOptions) run(ctx context.Context) error {
 	if m.tokenizer == nil {
 		return fmt.Errorf("eval: %s has no tokenizer.json", o.dir)
 	}
-	task := env.NewSingle(m.tokenizer, env.Prompting{Template: s.Template}, g)
-	sampler := &eval.Sampler{Grader: g, Stop: m.stops(),
-		Prompt: func(p env.Problem) ([]int32, error) {
-			ep, err := task.Start(p)
-			if err != nil {
-				return nil, err
-			}
-			return ep.Tokens, nil
-		},
+	task, sandbox, err := evalTask(m.tokenizer, *s, g, o.python)
+	if err != nil {
+		return err
+	}
+	if sandbox != nil {
+		defer sandbox.Close()
+	}
+	sampler := &eval.Sampler{Grader: g, Stop: m.stops(), Env: task,
 		Text: func(tokens []int32) string { return m.tokenizer.Decode(tokens, false) },
+	}
+	if sandbox != nil {
+		sampler.Calls = func(text string) bool {
+			r := tokenizer.ParseReply(text)
+			return r.Cut || len(r.Calls)+len(r.Problems) > 0
+		}
 	}
 	prompts, err := evalPrompts(sampler, sets, s.Largest(), m.context)
 	if err != nil {
@@ -102,10 +122,11 @@ func evalPrompts(s *eval.Sampler, sets []eval.Set, budget, context int) ([][]int
 	var prompts [][]int32
 	for _, set := range sets {
 		for _, p := range set.Problems {
-			tokens, err := s.Prompt(p)
+			ep, err := s.Env.Start(p)
 			if err != nil {
 				return nil, fmt.Errorf("eval: %s, row %d: %w", set.Name, p.ID+1, err)
 			}
+			tokens := ep.Tokens
 			if len(tokens)+budget > context {
 				return nil, fmt.Errorf("eval: %s, row %d: a prompt of %d tokens and a budget of %d exceed the context of %d; --context raises it, up to the model's", set.Name, p.ID+1, len(tokens), budget, context)
 			}

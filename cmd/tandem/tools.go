@@ -11,6 +11,7 @@ import (
 	"tandem/tokenizer"
 	"tandem/trainer"
 	"tandem/trainer/env"
+	"tandem/trainer/eval"
 	"tandem/trainer/reward"
 	"tandem/trainer/tool"
 )
@@ -51,4 +52,24 @@ func newTools(r trainer.Recipe, tok *tokenizer.Tokenizer, p env.Prompting, g rew
 	e.Brief = t.Errors == "brief"
 	e.Shaped = r.Data.Reward == "calls"
 	return e
+}
+
+// evalTask asks the problems of an evaluation. The sandbox is nil where it has no tool.
+func evalTask(tok *tokenizer.Tokenizer, s eval.Settings, g reward.Grader, flags toolFlags) (env.Env, *tool.Sandbox, error) {
+	p := env.Prompting{Template: s.Template, System: s.System, Suffix: s.Suffix}
+	if s.Tools == nil {
+		return env.NewSingle(tok, p, g), nil, nil
+	}
+	r := trainer.DefaultRecipe()
+	t := &r.Tools
+	t.Name, t.Turns, t.Calls, t.Output, t.Seconds = s.Tools.Name, s.Tools.Turns, s.Tools.Calls, s.Tools.Output, s.Tools.Seconds
+	r.Model.Template = s.Template
+	if err := r.CheckTools(); err != nil {
+		return nil, nil, fmt.Errorf("eval: %w", err)
+	}
+	sandbox, err := flags.open(*t)
+	if err != nil {
+		return nil, nil, err
+	}
+	return newTools(r, tok, p, g, sandbox), sandbox, nil
 }

@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"tandem/engine"
 	"tandem/kernels"
+	"tandem/trainer"
 	"tandem/trainer/env"
 	"tandem/trainer/reward"
 )
@@ -29,6 +31,18 @@ type Settings struct {
 	Temperature float32  `json:"temperature"`
 	Seed        uint64   `json:"seed"`
 	DType       string   `json:"dtype"`
+	System      string   `json:"system,omitempty"` // a message before every problem
+	Suffix      string   `json:"suffix,omitempty"` // text after every problem
+	Tools       *Tools   `json:"tools,omitempty"`  // that the model may call
+}
+
+// Tools say which tool the model may call, and what that may take. A budget counts what the tool says, too.
+type Tools struct {
+	Name    string  `json:"name"`
+	Turns   int     `json:"turns"`
+	Calls   int     `json:"calls"`
+	Output  int     `json:"output"`  // tokens of what one call is answered
+	Seconds float64 `json:"seconds"` // of one call
 }
 
 // Check says what is wrong with the settings.
@@ -59,14 +73,17 @@ type Set struct {
 
 // A Sample is one reply and what it was worth at every budget.
 type Sample struct {
-	Set    string  `json:"set"`
-	ID     int     `json:"id"` // of the problem
-	Member int     `json:"member"`
-	Answer string  `json:"answer"` // gold
-	Text   string  `json:"text"`
-	Tokens []int32 `json:"tokens"`
-	Stop   string  `json:"stop"`
-	Scores []Score `json:"scores"` // by budget
+	Set    string   `json:"set"`
+	ID     int      `json:"id"` // of the problem
+	Member int      `json:"member"`
+	Answer string   `json:"answer"` // gold
+	Text   string   `json:"text"`
+	Tokens []int32  `json:"tokens"`
+	Stop   string   `json:"stop"`
+	Spans  [][2]int `json:"spans,omitempty"` // of Tokens, those of each turn of the model; one turn has all of them
+	Calls  int      `json:"calls,omitempty"` // of tools
+	Failed int      `json:"failed_calls,omitempty"`
+	Scores []Score  `json:"scores"` // by budget
 }
 
 // A Score is what a sample was worth at one budget.
@@ -81,10 +98,13 @@ type Score struct {
 // A Sampler turns problems into tokens, and tokens into replies and text.
 type Sampler struct {
 	Engine *engine.Engine
-	Prompt func(env.Problem) ([]int32, error)
+	Env    env.Env // asks the problems, and answers the calls of tools
 	Text   func([]int32) string
 	Stop   []int32
 	Grader reward.Grader
+
+	// Calls says that a turn of this text calls a tool, so that an answer beside the call is not final. Nil is never.
+	Calls func(text string) bool
 }
 
 // Run samples what the directory does not hold yet. progress, which may be nil, hears how many samples are there.
@@ -93,25 +113,30 @@ func (s *Sampler) Run(ctx context.Context, d *Dir, sets []Set, progress func(don
 	jobs := s.jobs(cfg, sets)
 	done := d.done()
 	total := len(jobs)
-	var open []*engine.Session
-	defer func() {
-		for _, session := range open {
-			session.Close()
-		}
-	}()
+	ctx, cancel := context.WithCancel(ctx)
+	var playing sync.WaitGroup
+	defer playing.Wait()
+	defer cancel()
+	player := trainer.NewPlayer(s.Engine, s.Env)
+	var open []chan played
 	for i := done; i < total; i++ {
 		for next := i + len(open); next < total && len(open) < ahead; next++ {
-			session, err := s.open(cfg, jobs[next])
+			e, err := s.open(player, cfg, jobs[next])
 			if err != nil {
 				return fmt.Errorf("evaluate %s, problem %d: %w", jobs[next].set, jobs[next].problem.ID, err)
 			}
-			open = append(open, session)
+			over := make(chan played, 1)
+			open = append(open, over)
+			playing.Go(func() {
+				r, err := e.Play(ctx)
+				over <- played{r, err}
+			})
 		}
-		got, err := open[0].Next(ctx)
-		open[0].Close()
+		got := <-open[0]
 		open = open[1:]
+		err := got.err
 		if err == nil {
-			err = d.add(s.sample(cfg, jobs[i], got))
+			err = d.add(s.sample(cfg, jobs[i], got.rollout))
 		}
 		if err != nil {
 			return fmt.Errorf("evaluate %s, problem %d: %w", jobs[i].set, jobs[i].problem.ID, err)
@@ -121,6 +146,12 @@ func (s *Sampler) Run(ctx context.Context, d *Dir, sets []Set, progress func(don
 		}
 	}
 	return d.sync()
+}
+
+// played is an episode that is over.
+type played struct {
+	rollout *trainer.Rollout
+	err     error
 }
 
 // ahead is the number of samples in the making; the engine decodes as many of them together as it can.
@@ -147,33 +178,53 @@ func (s *Sampler) jobs(cfg Settings, sets []Set) []job {
 	return jobs
 }
 
-func (s *Sampler) open(cfg Settings, j job) (*engine.Session, error) {
-	prompt, err := s.Prompt(j.problem)
-	if err != nil {
-		return nil, err
-	}
-	return s.Engine.Open(engine.Request{Tokens: prompt, Seed: j.seed, Params: engine.Params{
-		MaxTokens: cfg.Largest(), Temperature: cfg.Temperature, Stop: s.Stop,
-	}})
+func (s *Sampler) open(p *trainer.Player, cfg Settings, j job) (*trainer.Episode, error) {
+	n := cfg.Largest()
+	return p.Open(j.problem, trainer.Sampling{
+		Params: engine.Params{MaxTokens: n, Temperature: cfg.Temperature, Stop: s.Stop}, Total: n, After: n,
+	}, j.seed)
 }
 
-func (s *Sampler) sample(cfg Settings, j job, got engine.Sample) Sample {
+func (s *Sampler) sample(cfg Settings, j job, got *trainer.Rollout) Sample {
+	prompt := got.Spans[0][0]
 	out := Sample{
 		Set: j.set, ID: j.problem.ID, Member: j.member, Answer: j.problem.Answer,
-		Text: s.Text(got.Tokens), Tokens: got.Tokens, Stop: string(got.Stop),
+		Text: s.Text(got.Tokens[prompt:]), Tokens: got.Tokens[prompt:], Stop: got.Stop, Calls: len(got.Calls),
+	}
+	for _, c := range got.Calls {
+		if c.Failure != "" {
+			out.Failed++
+		}
+	}
+	spans := make([][2]int, len(got.Spans))
+	for i, at := range got.Spans {
+		spans[i] = [2]int{at[0] - prompt, at[1] - prompt}
 	}
 	for _, b := range cfg.Budgets {
-		out.Scores = append(out.Scores, s.score(got, b, j.problem.Answer))
+		out.Scores = append(out.Scores, s.score(out.Tokens, spans, got.Truncated(), b, j.problem.Answer))
+	}
+	if len(spans) > 1 {
+		out.Spans = spans
 	}
 	return out
 }
 
-// score is what a run at this budget would have given: the first tokens of the sample, cut off unless it had stopped.
-func (s *Sampler) score(got engine.Sample, budget int, answer string) Score {
-	n := min(len(got.Tokens), budget)
-	res := s.Grader.Grade(s.Text(got.Tokens[:n]), answer)
+// score is what the first tokens of a sample are worth, cut off unless it had stopped: the text of the turn that they end in.
+// Where they end in what a tool said, or in a turn with a call, there is no answer.
+func (s *Sampler) score(tokens []int32, spans [][2]int, truncated bool, budget int, answer string) Score {
+	n := min(len(tokens), budget)
+	text := ""
+	for _, at := range spans {
+		if at[0] < n {
+			text = s.Text(tokens[at[0]:min(at[1], n)])
+			if n > at[1] || s.Calls != nil && s.Calls(text) {
+				text = ""
+			}
+		}
+	}
+	res := s.Grader.Grade(text, answer)
 	return Score{
 		Right: res.Score > 0, Given: res.Given, Reason: res.Reason,
-		Tokens: n, Truncated: n < len(got.Tokens) || got.Stop == engine.StopLength,
+		Tokens: n, Truncated: n < len(tokens) || truncated,
 	}
 }

@@ -120,7 +120,7 @@ func sampler(t *testing.T) *Sampler {
 	}
 	return &Sampler{
 		Engine: e, Grader: g, Stop: []int32{11},
-		Prompt: func(p env.Problem) ([]int32, error) { return []int32{int32(p.ID)}, nil },
+		Env: once{},
 		Text: func(tokens []int32) string {
 			var b strings.Builder
 			for _, tok := range tokens {
@@ -134,6 +134,17 @@ func sampler(t *testing.T) *Sampler {
 			return b.String()
 		},
 	}
+}
+
+// once asks for one turn.
+type once struct{}
+
+func (once) Start(p env.Problem) (*env.Episode, error) {
+	return &env.Episode{Problem: p, Tokens: []int32{int32(p.ID)}}, nil
+}
+
+func (once) Step(context.Context, *env.Episode, env.Reply) (env.Turn, error) {
+	return env.Turn{Done: true}, nil
 }
 
 func sets() []Set {
@@ -183,6 +194,58 @@ func TestBudgetsEqualSeparateRuns(t *testing.T) {
 	}
 	if n := len(all.Samples()); truncated == 0 || truncated == 4*n {
 		t.Errorf("%d of %d scores are of truncated samples: the test says little", truncated, 4*n)
+	}
+}
+
+// twice tells three tokens after the first turn.
+type twice struct{ once }
+
+func (twice) Step(_ context.Context, e *env.Episode, r env.Reply) (env.Turn, error) {
+	if len(e.Past) > 0 || r.Room < 3 {
+		return env.Turn{Done: true, End: map[bool]env.End{true: env.Truncated, false: env.Answered}[r.Truncated]}, nil
+	}
+	return env.Turn{Append: []int32{1, 2, 3}, Calls: []env.Call{{Tool: "t", Failure: map[bool]string{true: "error"}[e.Problem.ID%2 == 0]}}}, nil
+}
+
+// TestBudgetsOfSeveralTurns cuts samples of two turns anywhere: in the first turn, in what was told, in the second.
+func TestBudgetsOfSeveralTurns(t *testing.T) {
+	s := sampler(t)
+	s.Env = twice{}
+	budgets := []int{1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30}
+	cfg := settings(budgets...)
+	cfg.Tools = &Tools{Name: "t"}
+	d := run(t, s, filepath.Join(t.TempDir(), "twice"), cfg)
+	turns := 0
+	for i, x := range d.Samples() {
+		if len(x.Spans) == 0 {
+			x.Spans = [][2]int{{0, len(x.Tokens)}}
+		}
+		turns += len(x.Spans)
+		for b, budget := range budgets {
+			n := min(budget, len(x.Tokens))
+			text := ""
+			for _, at := range x.Spans {
+				switch {
+				case at[0] < n && n <= at[1]:
+					text = s.Text(x.Tokens[at[0]:n])
+				case at[1] < n:
+					text = ""
+				}
+			}
+			want := s.Grader.Grade(text, x.Answer)
+			got := x.Scores[b]
+			if got.Right != (want.Score > 0) || got.Given != want.Given || got.Tokens != n || got.Truncated != (n < len(x.Tokens) || x.Stop == "length") {
+				t.Errorf("sample %d, spans %v, budget %d: %+v, want %+v", i, x.Spans, budget, got, want)
+			}
+		}
+	}
+	u := Summarize(d).Sets[0].Tools
+	if turns <= len(d.Samples()) || u.Turns <= 1 || u.Called <= 0 || u.Failed <= 0 || u.Failed >= 1 {
+		t.Errorf("%d turns of %d samples, %+v", turns, len(d.Samples()), u)
+	}
+	again := run(t, s, filepath.Join(t.TempDir(), "again"), cfg)
+	if diff := cmp.Diff(d.Samples(), again.Samples()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -46,6 +46,14 @@ func (s Summary) Markdown() string {
 			fmt.Fprintf(&b, " %.3f | %.1f | %.1f %% | %.1f %% |\n", x.Maj.Value, x.Length, 100*x.Truncated, 100*x.NoAnswer)
 		}
 	}
+	if s.Settings.Tools != nil {
+		b.WriteString("\n| data | turns | samples that call | calls of a sample | failed calls |\n|---|---|---|---|---|\n")
+	}
+	for _, set := range s.Sets {
+		if u := set.Tools; u != nil {
+			fmt.Fprintf(&b, "| %s | %.2f | %.1f %% | %.2f | %.1f %% |\n", set.Name, u.Turns, 100*u.Called, u.Calls, 100*u.Failed)
+		}
+	}
 	return b.String()
 }
 

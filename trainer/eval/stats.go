@@ -17,6 +17,15 @@ type SetSummary struct {
 	Name     string          `json:"name"`
 	Problems int             `json:"problems"`
 	Budgets  []BudgetSummary `json:"budgets"`
+	Tools    *ToolSummary    `json:"tools,omitempty"` // where there was a tool
+}
+
+// A ToolSummary is the use of a tool, at the largest budget.
+type ToolSummary struct {
+	Turns  float64 `json:"turns"`        // of a sample, mean
+	Called float64 `json:"called"`       // share of samples with a call
+	Calls  float64 `json:"calls"`        // of a sample, mean
+	Failed float64 `json:"failed_calls"` // share of calls that were not answered as asked
 }
 
 // A BudgetSummary is one data set at one budget.
@@ -67,9 +76,33 @@ func Summarize(d *Dir) Summary {
 				set.Budgets = append(set.Budgets, atBudget(d.settings, groups, b))
 			}
 		}
+		if d.settings.Tools != nil && len(groups) > 0 {
+			set.Tools = toolUse(groups)
+		}
 		s.Sets = append(s.Sets, set)
 	}
 	return s
+}
+
+func toolUse(groups [][]Sample) *ToolSummary {
+	var u ToolSummary
+	samples, failed := 0, 0
+	for _, g := range groups {
+		for _, x := range g {
+			samples++
+			u.Turns += float64(max(1, len(x.Spans)))
+			u.Calls += float64(x.Calls)
+			failed += x.Failed
+			if x.Calls > 0 {
+				u.Called++
+			}
+		}
+	}
+	u.Failed = float64(failed) / max(u.Calls, 1)
+	for _, mean := range []*float64{&u.Turns, &u.Called, &u.Calls} {
+		*mean /= float64(samples)
+	}
+	return &u
 }
 
 func atBudget(s Settings, groups [][]Sample, b int) BudgetSummary {
