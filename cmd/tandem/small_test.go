@@ -133,7 +133,8 @@ func sameRun(t *testing.T, got, want string) {
 	}
 }
 
-// replies are those of all steps on rollouts, but for what the engine had cached, which depends on when they met in it.
+// replies are those of all steps on rollouts, but for what the engine had cached, which depends on when they met in it, and for the
+// clock of their calls.
 func replies(t *testing.T, dir string) map[int]trainer.StepLog {
 	t.Helper()
 	d, _, err := run.Open(dir)
@@ -152,6 +153,9 @@ func replies(t *testing.T, dir string) map[int]trainer.StepLog {
 		for _, g := range log.Groups {
 			for _, r := range g.Rollouts {
 				r.Cached = 0
+				for i := range r.Calls {
+					r.Calls[i].Seconds = 0
+				}
 			}
 		}
 	}

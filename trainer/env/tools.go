@@ -71,8 +71,9 @@ func NewTools(tok *tokenizer.Tokenizer, p Prompting, g reward.Grader, limits Too
 // Start gives the rendered problem, with the tools on offer.
 func (t *Tools) Start(p Problem) (*Episode, error) { return t.prompting.start(t.tok, p) }
 
-// answerRoom is the number of tokens kept free for the model to answer after what a tool said.
-const answerRoom = 32
+// answerRoom is the number of tokens kept free for the model to answer after what a tool said, of those that there is room
+// for.
+func answerRoom(room int) int { return min(32, room/4) }
 
 // Step runs the calls of the reply, or grades one that has none. A reply that was cut off goes on where it made calls, or
 // was about to, and there is room.
@@ -89,7 +90,7 @@ func (t *Tools) Step(ctx context.Context, e *Episode, r Reply) (Turn, error) {
 	if err != nil {
 		return Turn{}, err
 	}
-	each := min(t.limits.Output, (r.Room-len(empty)-answerRoom)/len(calls)) // tokens
+	each := min(t.limits.Output, (r.Room-len(empty)-answerRoom(r.Room))/len(calls)) // tokens
 	if each < 1 {
 		return t.end(e, Truncated, calls), nil
 	}
@@ -213,7 +214,7 @@ func (t *Tools) answer(e *Episode, r Reply, calls []*pending, each int) (Turn, e
 		if err != nil {
 			return Turn{}, err
 		}
-		over := len(tokens) + answerRoom - r.Room
+		over := len(tokens) + answerRoom(r.Room) - r.Room
 		if over <= 0 {
 			for i, p := range calls {
 				p.Output = texts[i]

@@ -143,7 +143,7 @@ func TestToolTurns(t *testing.T) {
 		{name: "cut off inside a call", room: 500, turns: []string{`<tool_call>{"name": "say", "arguments": {"text": "5…`}, failures: []string{Unfinished}, told: []string{"was cut off"}},
 		{name: "cut off after a call", room: 500, turns: []string{sayFive + "\nand then…"}, failures: []string{""}, told: []string{"\n5\n"}},
 		{name: "cut off inside a call and no room", room: 0, turns: []string{`<tool_call>{"name": "say…`}, end: Truncated, reward: -1, failures: []string{Unfinished}},
-		{name: "no room for an answer", room: 30, turns: []string{sayFive}, end: Truncated, reward: -1, failures: []string{NotRun}},
+		{name: "no room for an answer", room: 20, turns: []string{sayFive}, end: Truncated, reward: -1, failures: []string{NotRun}},
 		{name: "a call that is only thought of", room: 500, turns: []string{"<think>" + sayFive + "</think>\n" + `\boxed{5}`}, end: Answered, reward: 1},
 		{name: "thinking that never ends", room: 500, turns: []string{"<think>" + sayFive}, end: NoAnswer, reward: -1},
 		{name: "a raw line break", room: 500, turns: []string{call("say", "{\"text\": \"a\nb\"}")}, failures: []string{""}, told: []string{"a\nb"}},
@@ -166,7 +166,7 @@ func TestToolTurns(t *testing.T) {
 			if !slices.Equal(failures, c.failures) {
 				t.Errorf("failures %q, want %q", failures, c.failures)
 			}
-			if c.end == "" && len(turn.Append)+answerRoom > c.room {
+			if c.end == "" && len(turn.Append)+answerRoom(c.room) > c.room {
 				t.Errorf("%d tokens in a room of %d", len(turn.Append), c.room)
 			}
 			rest := tok.Decode(turn.Append, true)
