@@ -80,6 +80,48 @@ func TestDemoChat(t *testing.T) {
 	}
 }
 
+// TestDemoToolsChat holds the template of the demo with tools to Qwen3's, and its vocabulary to what is said there.
+func TestDemoToolsChat(t *testing.T) {
+	demo := openTokenizer(t, "../trainer/recipes/demo-tools-tokenizer")
+	if demo.VocabSize() != 35 {
+		t.Errorf("%d tokens, want 35", demo.VocabSize())
+	}
+	for text, n := range map[string]int{`\boxed{4042}`: 6, "Error": 1, "47*86=?": 7,
+		"<tool_call>\n{\"name\": \"code_interpreter\", \"arguments\": {\"code\": \"print(47*86)\"}}\n</tool_call>":              15,
+		"\n<|im_start|>user\n<tool_response>\n4042\n</tool_response><|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n": 21} {
+		if ids := demo.Encode(text, ParseSpecial); len(ids) != n || demo.Decode(ids, true) != text {
+			t.Errorf("%q is %d tokens that read %q, want %d", text, len(ids), demo.Decode(ids, true), n)
+		}
+	}
+	qwen := openTokenizer(t, sharedDir)
+	r := fresh(t)
+	said := []string{`\boxed{95}`, "<tool_call>\n{\"name\": \"code_interpreter\", \"arguments\": {\"code\": \"print(47*86)\"}}\n</tool_call>", "<think>\n1*1=1\n</think>\n\n2"}
+	for range 200 {
+		messages := []Message{{Role: "user", Content: "47*86=?"}}
+		for range r.IntN(3) {
+			messages = append(messages, Message{Role: "assistant", Content: said[r.IntN(len(said))]})
+			for range r.IntN(3) {
+				messages = append(messages, Message{Role: "tool", Content: []string{"4042", "Error"}[r.IntN(2)]})
+			}
+		}
+		o := ChatOptions{AddGenerationPrompt: r.IntN(2) == 0}
+		if r.IntN(2) == 0 {
+			o.EnableThinking = new(bool)
+		}
+		got, err := demo.Chat(messages, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := qwen.Chat(messages, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Fatalf("%s: %s", jsonText(messages), difference(got, want))
+		}
+	}
+}
+
 func ExampleTokenizer_EncodeChat() {
 	tok, err := Load(demoDir)
 	if err != nil {
