@@ -125,7 +125,7 @@ func TestKilledInToolCalls(t *testing.T) {
 	if !killChild(t, p.cmd.Process.Pid) {
 		t.Fatal("the sandbox has no process")
 	}
-	if r := p.wait(); r.code == 0 || !strings.Contains(r.stdout, "go on with: tandem train --resume") || !strings.Contains(r.stderr, "a tool is down") || !strings.Contains(r.stderr, "sandbox") {
+	if r := p.wait(); r.code == 0 || !strings.Contains(r.stdout, "go on with: tandem train --resume") || !strings.Contains(r.stderr, "a tool is down") {
 		t.Errorf("without its sandbox the run ended so: %v", r)
 	}
 	tandem(t, resume(down)...)
