@@ -48,16 +48,6 @@ inline unsigned float_bits(float f) {
 	memcpy(&x, &f, 4);
 	return x;
 }
-inline double bits_double(unsigned long long x) {
-	double d;
-	memcpy(&d, &x, 8);
-	return d;
-}
-inline unsigned long long double_bits(double d) {
-	unsigned long long x;
-	memcpy(&x, &d, 8);
-	return x;
-}
 
 inline double bits_double(unsigned long long x) {
 	double f;
