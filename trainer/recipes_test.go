@@ -38,6 +38,9 @@ func toy(r Recipe) Recipe {
 
 // TestEveryAlgorithmRaisesTheReward trains the toy task by every recipe of the demo's.
 func TestEveryAlgorithmRaisesTheReward(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole runs")
+	}
 	algorithms := make(map[string]bool)
 	for _, name := range recipes.Names() {
 		if !strings.HasPrefix(name, "demo") || name == "demo-tools" {
