@@ -4,7 +4,7 @@
 # minutes. Exit status 2 where there is no GPU: that is no success.
 set -uo pipefail
 cd "$(dirname "$0")"
-./tandem doctor --device cuda || { echo 'test-gpu: there is no GPU that this build can use: nothing was tested' >&2; exit 2; }
+./tandem bench --models= --decode= --memory 2048 --out probe || { echo 'test-gpu: there is no GPU that this build can use: nothing was tested' >&2; exit 2; }
 KERNELTEST_SEED=$(cat seed)
 export KERNELTEST_SEED TANDEM_TEST_GPU=1 TANDEM_BITS_IN=$PWD/bits.jsonl
 failed=0
