@@ -36,7 +36,7 @@ var layers = map[string]struct {
 	"trainer/env":              {[]string{"tokenizer", "trainer/reward", "trainer/tool"}, "a task knows text and rewards, not how a model is sampled or trained"},
 	"trainer/recipes":          {nil, "recipes are files; who reads them is above"},
 	"trainer/run":              {[]string{"durable"}, "a run directory keeps what it is given; what that means is the trainer's"},
-	"trainer/eval":             {[]string{"durable", "engine", "kernels", "trainer", "trainer/env", "trainer/reward"}, "an evaluation samples and grades; it opens no device and trains nothing"},
+	"trainer/eval":             {[]string{"durable", "engine", "kernels", "trainer", "trainer/env", "trainer/page", "trainer/reward"}, "an evaluation samples and grades; it opens no device and trains nothing"},
 	"trainer/page":             {nil, "a page shows what it is given"},
 	"trainer/report/events":    {nil, "a file format knows no run"},
 	"trainer/report":           {[]string{"durable", "trainer/page", "trainer/report/events", "trainer/run"}, "a report reads what is in a run directory, by name, and knows no code that made it"},

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	_ "embed"
+
+	"tandem/trainer/page"
 )
 
 // Report writes summary.json, summary.md and report.html, and returns the summary.
@@ -58,7 +60,7 @@ func (s Summary) Markdown() string {
 }
 
 //go:embed report.html.tmpl
-var page string
+var pageText string
 
 // shown is the number of samples of each kind on the page.
 const shown = 3
@@ -66,6 +68,7 @@ const shown = 3
 // html is a page that needs nothing but itself.
 func (s Summary) html(d *Dir) ([]byte, error) {
 	t, err := template.New("report").Funcs(template.FuncMap{
+		"style":   page.Style,
 		"f3":      func(v float64) string { return fmt.Sprintf("%.3f", v) },
 		"percent": func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) },
 		"curve":   func(x SetSummary) template.HTML { return template.HTML(curve(x)) },
@@ -75,7 +78,7 @@ func (s Summary) html(d *Dir) ([]byte, error) {
 		},
 		"samples": func(name string) []Sample { return examples(d, name) },
 		"last":    func(x SetSummary) BudgetSummary { return x.Budgets[len(x.Budgets)-1] },
-	}).Parse(page)
+	}).Parse(pageText)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (c Chart) plane(series []Series) (p plane, ok bool) {
 				y = sums[s.X[i]]
 			}
 			lo, hi = min(lo, y), max(hi, y)
-			if s.Low != nil {
+			if s.Low != nil && finite(s.Low[i]) && finite(s.High[i]) {
 				lo, hi = min(lo, s.Low[i]), max(hi, s.High[i])
 			}
 		}
@@ -270,7 +270,7 @@ func (c Chart) hover(series []Series, p plane) string {
 			k, _ := slices.BinarySearch(xs, x)
 			if finite(s.Y[i]) {
 				v.Values[k] = Number(s.Y[i], c.Unit)
-				if s.Low != nil {
+				if s.Low != nil && finite(s.Low[i]) && finite(s.High[i]) {
 					v.Values[k] += fmt.Sprintf(" (%s to %s)", Number(s.Low[i], c.Unit), Number(s.High[i], c.Unit))
 				}
 			}

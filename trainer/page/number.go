@@ -72,8 +72,8 @@ func scaled(v, by float64, units []string) string {
 
 // Ticks are round numbers that cover lo to hi, n or so.
 func Ticks(lo, hi float64, n int) []float64 {
-	if !(hi > lo) {
-		hi = lo + max(1, math.Abs(lo))
+	if size := max(math.Abs(lo), math.Abs(hi)); !(hi-lo > 1e-9*size) { // one value, but for rounding
+		lo, hi = lo-max(size, 1)/2, hi+max(size, 1)/2
 	}
 	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/float64(n))))
 	for _, m := range []float64{1, 2, 5, 10} {

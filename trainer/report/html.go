@@ -267,7 +267,7 @@ func (r *Run) Scores() []ScoreRow {
 		low, high := e.interval()
 		how := "greedy"
 		if !e.Greedy {
-			how = fmt.Sprintf("%d samples of each", e.Samples)
+			how = fmt.Sprintf("sampled, %d of each", e.Samples)
 		}
 		rows = append(rows, ScoreRow{e, how, low, high})
 	}
