@@ -5,6 +5,7 @@
 // softmax.cuh, so that a token's log-probability has the bits of logprob.cu. Filters find where their prefix of the tokens in order ends
 // by counting digits of logit and id, masses as integers, so that no sum depends on who comes first. The roof is reading
 // the logits, 4·V bytes, once and once more where a row is edited; every digit of a filter reads them again, from the L2 cache.
+#include "philox.cuh"
 #include "softmax.cuh"
 
 struct SampleParams {
@@ -43,18 +44,6 @@ struct TopLogProbsArgs {
 };
 
 const int THREADS = 512, WARPS = THREADS / 32, DIGIT = 256;
-
-// 128 random bits of a key and a counter (Salmon et al. 2011), as philox.go has them; the first 53 of them in [0, 1).
-DEVICE double uniform(u64 key, u32 c0) {
-	u32 c1 = 0, c2 = 0, c3 = 0, k0 = (u32)key, k1 = (u32)(key >> 32);
-	for (int i = 0; i < 10; i++) {
-		u64 p = (u64)0xd2511f53u * c0, q = (u64)0xcd9e8d57u * c2;
-		c0 = (u32)(q >> 32) ^ c1 ^ k0, c1 = (u32)q;
-		c2 = (u32)(p >> 32) ^ c3 ^ k1, c3 = (u32)p;
-		k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
-	}
-	return (double)(((u64)c0 << 32 | c1) >> 11) * 0x1p-53;
-}
 
 // Where a token stands in its row, by logit descending, then by id ascending: 32 bits, then 24.
 DEVICE u64 place_of(float z, int id) {
@@ -351,7 +340,7 @@ KERNEL(sample, SampleArgs, a, THREADS, 2) {
 		else if (from.row.sum != from.row.sum)
 			logp = minus_infinity();
 		else {
-			token = s.greedy ? (int)(from.next(0, true) & 0xffffff) : from.draw(uniform(s.seed, (u32)s.pos));
+			token = s.greedy ? (int)(from.next(0, true) & 0xffffff) : from.draw(uniform(philox(s.seed, (u32)s.pos, 0, 0, 0)));
 			logp = (whole.row.l.at(token) * whole.row.l.invT - whole.row.top) - ln_once(whole.row.sum);
 		}
 	}
