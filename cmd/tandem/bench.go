@@ -69,6 +69,12 @@ func (o *benchOptions) run() error {
 		return err
 	}
 	r.Facts = append(r.Facts, version())
+	if m, err := device.Telemetry(dev); m != nil {
+		r.Facts = append(r.Facts, "after the kernels: "+m.Read().String())
+		m.Close()
+	} else if err != nil {
+		r.Facts = append(r.Facts, "clocks and power are not known: "+err.Error())
+	}
 	if o.decode != "" {
 		if err := o.decoding(dev, r); err != nil {
 			return err
