@@ -136,7 +136,7 @@ func TestKilledInToolCalls(t *testing.T) {
 func killChild(t *testing.T, pid int) bool {
 	t.Helper()
 	killed := false
-	err := fs.WalkDir(os.DirFS("/proc"), ".", func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS("/proc"), ".", func(path string, _ fs.DirEntry, _ error) error {
 		child, number := strconv.Atoi(path)
 		if path != "." && number != nil {
 			return fs.SkipDir
