@@ -170,12 +170,13 @@ func firstDifference(a, b string) int {
 	return i
 }
 
-// metrics are the steps' figures that the run decides.
+// metrics are the steps' figures that the run decides: not those of the clock, of the machine and its workers, or of what
+// the engine of a process did.
 func metrics(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
 	for i, m := range rows[map[string]any](t, read(t, filepath.Join(dir, "metrics.jsonl"))) {
-		for _, key := range []string{"seconds", "replayed", "cached", "preempted", "peak_pages", "engine_rows", "engine_idle", "memory_resident"} {
+		for _, key := range []string{"seconds", "replayed", "cached", "preempted", "peak_pages", "engine_rows", "engine_idle", "memory", "memory_planned", "memory_resident"} {
 			delete(m, key)
 		}
 		maps.DeleteFunc(m, func(key string, _ any) bool {
