@@ -2,8 +2,9 @@
 //        master = master·decay - (step·m) / (√v/bias2 + eps); w = round(master)
 //
 // Masters are float32, or 16 bits below w (master.go); moments are float32, bfloat16, or float16 with an exponent for 64
-// elements (adamw.go). A thread has two pieces of four elements, loaded before any is used; adjacent threads have adjacent
-// pieces, so that a warp reads and writes whole sectors in either width. Sixteen threads have the 64 that share an exponent.
+// elements (adamw.go); gradients are float32 or bfloat16. A thread has two pieces of four elements, loaded before any is
+// used; adjacent threads have adjacent pieces, so that a warp reads and writes whole sectors in either width. Sixteen threads
+// have the 64 that share an exponent.
 //
 // The roof is memory: 4 bytes of g an element, and w, master, m and v read and written (w only written where the master is
 // float32): 28 bytes with float32 masters and moments, 20 with everything else in 16 bits. 96 bytes or more a thread are on
@@ -28,10 +29,10 @@ struct AdamWArgs {
 	void* v;         // (N)
 	u8* m_exponent;  // (⌈N/64⌉)
 	u8* v_exponent;  // (⌈N/64⌉)
-	const float* g;  // (N)
+	const void* g;   // (N)
 	i64 N;
 	AdamWCoeffs c;
-	int w_type, master_type, m_type, v_type;
+	int w_type, master_type, m_type, v_type, g_type, pad;
 };
 
 const int THREADS = 256;
@@ -94,6 +95,18 @@ DEVICE void store32(void* p, i64 at, const Four& x, int n) {
 		if (i < n) y[i] = x[i];
 }
 
+DEVICE void unpack(Four& x, const Packed& h) {
+	for (int i = 0; i < 4; i++) x[i] = bits_float(half(h, i) << 16);
+}
+
+template <bool WIDE>
+DEVICE void load_gradient(Four& x, const AdamWArgs& a, i64 at, int n) {
+	if (a.g_type == BF16)
+		unpack(x, load16<WIDE>(a.g, at, n));
+	else
+		load32<WIDE>(x, a.g, at, n);
+}
+
 // The master that split cut.
 DEVICE float join(u32 w, u32 low) {
 	if ((w & 0x7fff) > 0x7f80) return bits_float(w << 16 | low);
@@ -150,7 +163,7 @@ DEVICE void load_moment(Four& x, const Moment& m, i64 at, int n) {
 	}
 	Packed h = load16<WIDE>(m.mean, at, n);
 	if (m.type == BF16) {
-		for (int i = 0; i < 4; i++) x[i] = bits_float(half(h, i) << 16);
+		unpack(x, h);
 		return;
 	}
 	float scale = n > 0 ? pow2(m.exponents[at / 64] - HALF_EXPONENTS) : 0;
@@ -209,7 +222,7 @@ DEVICE void step(const AdamWArgs& a) {
 		at[k] = 4 * (((i64)blockIdx.x * PIECES + k) * THREADS + threadIdx.x);
 		i64 rest = a.N - at[k];
 		n[k] = rest < 0 ? 0 : rest < 4 ? (int)rest : 4;
-		load32<WIDE>(g[k], a.g, at[k], n[k]);
+		load_gradient<WIDE>(g[k], a, at[k], n[k]);
 		load_master<WIDE>(w[k], a, at[k], n[k]);
 		load_moment<WIDE>(m[k], mean, at[k], n[k]);
 		load_moment<WIDE>(v[k], square, at[k], n[k]);

@@ -69,21 +69,21 @@ func MomentRest(d DType) float32 {
 //	w       (N)          = F32, which may be the master itself, or BF16: rounded as by SplitMaster
 //	master  (N)          updated; F32, or U16 for the low halves of masters whose upper ones are w, with the same bits
 //	m, v    (N)          updated
-//	g       (N) F32
+//	g       (N) F32, or BF16: gradients that were rounded on their way here
 func AdamW(q Queue, w, master Tensor, m, v Moment, g Tensor, c AdamWConfig) {
 	b := dims{op: "AdamW"}
 	b.want(w, "w", "N", F32, BF16)
 	b.want(master, "master", "N", F32, U16)
 	b.wantMoment(m, "m")
 	b.wantMoment(v, "v")
-	b.want(g, "g", "N", F32)
+	b.want(g, "g", "N", F32, BF16)
 	if master.DType == U16 && w.DType != BF16 {
 		panic(fmt.Sprintf("AdamW: master is the low halves of w, which is %v, want %v", w.DType, BF16))
 	}
 	launch(q, &adamWOp, blocks(w.Shape[0], adamWTile), adamWArgs{
 		W: w.Ptr, Master: master.Ptr, M: m.Mean.Ptr, V: v.Mean.Ptr, MExponent: m.Exponent.Ptr, VExponent: v.Exponent.Ptr, G: g.Ptr,
 		N: int64(w.Shape[0]), Coeffs: c.coeffs(),
-		WType: int32(w.DType), MasterType: int32(master.DType), MType: int32(m.Mean.DType), VType: int32(v.Mean.DType),
+		WType: int32(w.DType), MasterType: int32(master.DType), MType: int32(m.Mean.DType), VType: int32(v.Mean.DType), GType: int32(g.DType),
 	})
 }
 
@@ -135,6 +135,8 @@ type adamWArgs struct {
 	MasterType int32
 	MType      int32
 	VType      int32
+	GType      int32
+	_          int32
 }
 
 var adamWOp = Op{Name: "adamw", Size: unsafe.Sizeof(adamWArgs{}), CPU: adamWOpGo, CUDA: adamWGrid}
@@ -147,7 +149,7 @@ func adamWOpGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 		keep := m.Keep()
 		master := m.loadMaster(a, at, n)
 		m1, v1 := m.loadMoment(a.M, a.MExponent, DType(a.MType), at, n), m.loadMoment(a.V, a.VExponent, DType(a.VType), at, n)
-		m.vec.adamW(master, m1, v1, m.F32(a.G+Ptr(4*at), n), &a.Coeffs)
+		m.vec.adamW(master, m1, v1, m.Load(a.G, DType(a.GType), at, n), &a.Coeffs)
 		m.storeMoment(a.M, a.MExponent, DType(a.MType), at, m1, 0)
 		m.storeMoment(a.V, a.VExponent, DType(a.VType), at, v1, 1)
 		m.storeMaster(a, at, master)

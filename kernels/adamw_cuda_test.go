@@ -34,6 +34,9 @@ func TestAdamWCUDA(t *testing.T) {
 							o.w = d.Tensor(kernels.F32, n)
 						}
 						for i, g := range gs {
+							if i == 1 { // once with rounded gradients
+								o.g = d.Tensor(kernels.BF16, n)
+							}
 							o.step(g, kernels.AdamWConfig{LR: 0.01, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Decay: 0.1, Scale: 0.5, Step: i + 1})
 						}
 						return o.results()

@@ -48,7 +48,7 @@ func zeroMoment(d *kerneltest.Device, dt kernels.DType, n int) kernels.Moment {
 }
 
 func (o *optimizer) step(g []float32, c kernels.AdamWConfig) {
-	b := o.d.Put(kernels.F32, g, len(g))
+	b := o.d.Put(o.g.DType, g, len(g))
 	o.d.Q.Copy(o.g.Ptr, b.Ptr, b.Bytes())
 	kernels.AdamW(o.d.Q, o.w, o.master, o.m, o.v, o.g, c)
 }
@@ -243,5 +243,29 @@ func BenchmarkAdamW(b *testing.B) {
 			reportGBs(b, n*c.bytes)
 			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gparam/s")
 		})
+	}
+}
+
+// Gradients in bfloat16 take the step that the same numbers take in float32.
+func TestAdamWTakesRoundedGradients(t *testing.T) {
+	for _, n := range []int{1, 65, 4097} {
+		for _, moments := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
+			t.Run(fmt.Sprint(n, moments), func(t *testing.T) {
+				r := kerneltest.Rand(t)
+				w, g := values(r, kernels.F32, n), values(r, kernels.BF16, n)
+				step := func(d *kerneltest.Device, dt kernels.DType) kerneltest.Results {
+					o := splitOptimizer(d, moments, w)
+					for i := range 2 {
+						kernels.AdamW(d.Q, o.w, o.master, o.m, o.v, d.Put(dt, g, n), kernels.AdamWConfig{LR: 0.01, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Scale: 0.5, Step: i + 1})
+					}
+					return o.results()
+				}
+				want := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results { return step(d, kernels.F32) })
+				got := kerneltest.Agree(t, func(d *kerneltest.Device) kerneltest.Results { return step(d, kernels.BF16) })
+				for name, x := range want {
+					kerneltest.Same(t, name, got[name], x)
+				}
+			})
+		}
 	}
 }

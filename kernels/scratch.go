@@ -89,8 +89,11 @@ func sampleScratch(c ModelDims) sizes {
 	return sizes{4 * vocabTile, 8 * tiles, 8 * tiles, 64}
 }
 
+// AdamWScratch is the memory that a worker needs beside the arenas where AdamW is all that it runs.
+func AdamWScratch() int { return adamWScratch(ModelDims{}).total() }
+
 func adamWScratch(ModelDims) sizes {
-	return sizes{4 * adamWTile, 4 * adamWTile, 4 * adamWTile, 2 * adamWTile}
+	return sizes{4 * adamWTile, 4 * adamWTile, 4 * adamWTile, 4 * adamWTile, 2 * adamWTile}
 }
 
 // Workers is the number of threads that compute.
