@@ -12,6 +12,14 @@ type Device interface {
 	Close() error
 }
 
+// A Sharer is a device whose queues copy from and to memory of the host that another device has, at full speed.
+type Sharer interface {
+	// Share makes host such memory, and returns where the device sees it. No two that are shared may have a page in common.
+	Share(host []byte) (Ptr, error)
+	// Unshare ends it, before the memory is given back. What copies from or to it must be over. Close does it, too.
+	Unshare(host []byte) error
+}
+
 // A Queue runs what it is given in order. One goroutine owns it. The first failure is kept: what follows is skipped and
 // Sync reports it.
 type Queue interface {

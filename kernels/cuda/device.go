@@ -46,6 +46,7 @@ type Device struct {
 	arenas  []C.CUdeviceptr
 	taken   int // bytes of all arenas
 	pinned  []unsafe.Pointer
+	shared  []unsafe.Pointer // whole pages of others
 	queues  []*Queue
 	closed  bool
 
@@ -183,6 +184,9 @@ func (d *Device) Close() error {
 	}
 	for _, p := range d.pinned {
 		gives(C.tandem_cuda_free_host(d.ctx, p), "cuMemFreeHost", "pinned memory")
+	}
+	for _, p := range d.shared {
+		gives(C.tandem_cuda_unshare(d.ctx, p), "cuMemHostUnregister", "shared memory")
 	}
 	gives(C.tandem_cuda_release(d.ctx), "cuDevicePrimaryCtxRelease_v2", "the context")
 	C.free(unsafe.Pointer(d.ctx))

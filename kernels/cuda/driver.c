@@ -149,6 +149,20 @@ CUresult tandem_cuda_free_host(tandem_cuda_context* c, void* host) {
 	return c->driver->cuMemFreeHost(host);
 }
 
+CUresult tandem_cuda_share(tandem_cuda_context* c, void* host, size_t bytes, CUdeviceptr* p) {
+	ENTER(c);
+	CUresult r = c->driver->cuMemHostRegister_v2(host, bytes, PORTABLE | DEVICEMAP);
+	if (r != 0) return r;
+	r = c->driver->cuMemHostGetDevicePointer_v2(p, host, 0);
+	if (r != 0) c->driver->cuMemHostUnregister(host);
+	return r;
+}
+
+CUresult tandem_cuda_unshare(tandem_cuda_context* c, void* host) {
+	ENTER(c);
+	return c->driver->cuMemHostUnregister(host);
+}
+
 enum { NON_BLOCKING = 1 };
 
 CUresult tandem_cuda_create_stream(tandem_cuda_context* c, CUstream* s) {

@@ -47,6 +47,8 @@ typedef struct CUgraphExec_st* CUgraphExec;
 	F(cuMemHostAlloc, (void** p, size_t bytes, unsigned flags))                                                                  \
 	F(cuMemHostGetDevicePointer_v2, (CUdeviceptr * p, void* host, unsigned flags))                                               \
 	F(cuMemFreeHost, (void* p))                                                                                                  \
+	F(cuMemHostRegister_v2, (void* p, size_t bytes, unsigned flags))                                                             \
+	F(cuMemHostUnregister, (void* p))                                                                                            \
 	F(cuMemsetD8Async, (CUdeviceptr p, unsigned char value, size_t bytes, CUstream s))                                           \
 	F(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream s))                                               \
 	F(cuStreamCreate, (CUstream * s, unsigned flags))                                                                            \
@@ -146,6 +148,8 @@ CUresult tandem_cuda_free(tandem_cuda_context* c, CUdeviceptr p);
 CUresult tandem_cuda_memory(tandem_cuda_context* c, size_t* free, size_t* total);
 CUresult tandem_cuda_alloc_host(tandem_cuda_context* c, size_t bytes, void** host, CUdeviceptr* p);
 CUresult tandem_cuda_free_host(tandem_cuda_context* c, void* host);
+CUresult tandem_cuda_share(tandem_cuda_context* c, void* host, size_t bytes, CUdeviceptr* p);
+CUresult tandem_cuda_unshare(tandem_cuda_context* c, void* host);
 
 CUresult tandem_cuda_create_stream(tandem_cuda_context* c, CUstream* s);
 CUresult tandem_cuda_destroy_stream(tandem_cuda_context* c, CUstream s);

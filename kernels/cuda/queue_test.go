@@ -239,3 +239,55 @@ func BenchmarkLaunch(b *testing.B) {
 		launch(q, o, addArgs{})
 	}
 }
+
+// Memory that another device has is seen from both sides; it must be whole pages to the driver, wherever it begins.
+func TestShare(t *testing.T) {
+	host, err := kernels.NewCPU(kernels.CPUConfig{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { host.Close() })
+	d := open(t, cuda.Config{})
+	q := d.queue()
+	for _, n := range []int{1, 64, 4095, 4096, 10000} {
+		_, b, err := host.Pinned(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := d.Share(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := d.Alloc(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[0], b[n-1] = 7, 9
+		q.Copy(at, p, n)
+		if err := q.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		clear(b)
+		q.Copy(p, at, n)
+		if err := q.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if want := [2]byte{7, 9}; n > 1 && [2]byte{b[0], b[n-1]} != want {
+			t.Errorf("%d bytes begin and end with %d and %d, want 7 and 9", n, b[0], b[n-1])
+		}
+		if err := d.Unshare(b); err != nil {
+			t.Error(err)
+		}
+		says(t, d.Unshare(b), "not shared")
+	}
+	if _, err := d.Share(nil); err == nil {
+		t.Error("nothing was shared")
+	}
+	_, b, err := host.Pinned(100) // what is left is given back by Close
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Share(b); err != nil {
+		t.Error(err)
+	}
+}

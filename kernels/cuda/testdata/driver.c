@@ -271,6 +271,18 @@ CUresult cuMemFreeHost(void* p) {
 	free(p);
 	return 0;
 }
+CUresult cuMemHostRegister_v2(void* p, size_t n, unsigned flags) {
+	IN;
+	if ((size_t)p % 4096 || n % 4096 || !n) return CUDA_ERROR_INVALID_VALUE;
+	hosts++;
+	return flags != 3;
+}
+CUresult cuMemHostUnregister(void* p) {
+	IN;
+	if (!p) return CUDA_ERROR_INVALID_VALUE;
+	hosts--;
+	return 0;
+}
 
 CUresult cuStreamCreate(CUstream* s, unsigned flags) {
 	IN;

@@ -234,6 +234,20 @@ EMU_API cuMemHostAlloc(void** p, size_t bytes, unsigned) {
 
 EMU_API cuMemFreeHost(void* p) { return give_back((uint64_t)p); }
 
+EMU_API cuMemHostRegister_v2(void* p, size_t bytes, unsigned) {
+	BEGIN;
+	if (!p || !bytes || (uint64_t)p % 4096 || bytes % 4096) return INVALID_VALUE; // not asked for by every driver
+	if (capturing(lock)) return CAPTURE_UNSUPPORTED;
+	return adopt(p, bytes) ? SUCCESS : HOST_MEMORY_ALREADY_REGISTERED;
+}
+
+EMU_API cuMemHostUnregister(void* p) {
+	BEGIN;
+	if (capturing(lock)) return CAPTURE_UNSUPPORTED;
+	await_all(lock);
+	return release(p, true) ? SUCCESS : HOST_MEMORY_NOT_REGISTERED;
+}
+
 EMU_API cuMemHostGetDevicePointer_v2(uint64_t* out, void* p, unsigned flags) {
 	BEGIN;
 	Found found;

@@ -24,6 +24,8 @@ static const Words* words(int code) {
 	    {LAUNCH_OUT_OF_RESOURCES, {"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "more threads than the kernel's launch bounds"}},
 	    {715, {"CUDA_ERROR_ILLEGAL_INSTRUCTION", "an illegal instruction was encountered"}},
 	    {716, {"CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"}},
+	    {HOST_MEMORY_ALREADY_REGISTERED, {"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the memory is registered already"}},
+	    {HOST_MEMORY_NOT_REGISTERED, {"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "the memory is not registered"}},
 	    {719, {"CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"}},
 	    {NOT_PERMITTED, {"CUDA_ERROR_NOT_PERMITTED", "operation not permitted"}},
 	    {NOT_SUPPORTED, {"CUDA_ERROR_NOT_SUPPORTED", "operation not supported"}},

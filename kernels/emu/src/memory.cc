@@ -34,7 +34,7 @@ char* allocate(size_t size, bool host) {
 		munmap(map, mapped);
 		return nullptr;
 	}
-	Allocation a{map + PAGE + pages - padded, size, map, mapped, host, nullptr};
+	Allocation a{map + PAGE + pages - padded, size, map, mapped, host, false, nullptr};
 	void* shadow = mmap(nullptr, 4 * padded + 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (shadow != MAP_FAILED) a.shadow = (uint64_t*)shadow;
 	if (size < LARGE) memset(a.base, 0xff, size);
@@ -46,16 +46,26 @@ char* allocate(size_t size, bool host) {
 	return a.base;
 }
 
+bool adopt(void* base, size_t size) {
+	std::unique_lock lock(mutex);
+	auto i = all().lower_bound((char*)base + size);
+	if (i != all().begin() && end((--i)->second) > (char*)base) return false;
+	changes++;
+	all()[(char*)base] = Allocation{(char*)base, size, nullptr, 0, true, true, nullptr};
+	return true;
+}
+
 static void unmap(const Allocation& a) {
+	if (a.adopted) return;
 	munmap(a.map, a.mapped);
 	if (a.shadow) munmap(a.shadow, 4 * (size_t)(end(a) - a.base) + 8);
 	if (!a.host) on_device -= a.size;
 }
 
-bool release(void* base) {
+bool release(void* base, bool adopted) {
 	std::unique_lock lock(mutex);
 	auto i = all().find((char*)base);
-	if (i == all().end()) return false;
+	if (i == all().end() || i->second.adopted != adopted) return false;
 	changes++;
 	unmap(i->second);
 	all().erase(i);
@@ -125,7 +135,7 @@ void fill(void* p, int value, size_t n) {
 bool tails_intact(std::string* which) {
 	std::shared_lock lock(mutex);
 	for (auto& [_, a] : all())
-		for (const char* c = a.base + a.size; c < end(a); c++)
+		for (const char* c = a.base + a.size; c < end(a) && !a.adopted; c++)
 			if (*c != (char)TAIL) {
 				*which = std::to_string(c - a.base - a.size) + " bytes after the end of an allocation of " + std::to_string(a.size) + " bytes";
 				return false;

@@ -13,12 +13,16 @@ struct Allocation {
 	char* map;
 	size_t mapped;
 	bool host;
+	bool adopted; // from whoever mapped it: no guards around it
 	uint64_t* shadow; // who touched what, by pairs of bytes: see race.h
 };
 
 // Null if there is no room.
 char* allocate(size_t size, bool host);
-bool release(void* base);
+bool release(void* base, bool adopted = false);
+
+// Takes memory that others have mapped for the host's; false if some of it is an allocation.
+bool adopt(void* base, size_t size);
 void release_all();
 size_t allocated(); // bytes on the device
 
