@@ -152,7 +152,7 @@ func Bind(c Config, arena kernels.Ptr, d kernels.DType) *Weights {
 
 // WeightBytes is the size of the weight arena with the rotary tables for positions up to n.
 func WeightBytes(c Config, d kernels.DType, n int) int {
-	return ArenaLen(Params(c))*d.Size() + n*c.HeadDim*4
+	return ArenaLen(Params(c))*d.Size() + TableBytes(c, n)
 }
 
 // NewWeights takes the arena and the rotary tables for positions 0 to n-1. The weights are zero.
@@ -175,8 +175,33 @@ func NewWeights(dev kernels.Device, c Config, d kernels.DType, n int) (*Weights,
 		copy(Float32s(host), t.from)
 		*t.to = kernels.NewTensor(p, kernels.F32, n, c.HeadDim/2)
 	}
+	if _, ok := dev.(kernels.Sharer); ok {
+		if err := w.moveTables(dev); err != nil {
+			return nil, fmt.Errorf("rotary tables for %d positions: %w", n, err)
+		}
+	}
 	return w, nil
 }
+
+// moveTables copies the rotary tables to a card's own memory: every layer reads them.
+func (w *Weights) moveTables(dev kernels.Device) error {
+	q, err := dev.NewQueue()
+	if err != nil {
+		return err
+	}
+	for _, t := range []*kernels.Tensor{&w.Cos, &w.Sin} {
+		p, err := dev.Alloc(t.Bytes())
+		if err != nil {
+			return err
+		}
+		q.Copy(p, t.Ptr, t.Bytes())
+		t.Ptr = p
+	}
+	return q.Sync()
+}
+
+// TableBytes is the memory of the host that the rotary tables for positions up to n come from, where a card has its own.
+func TableBytes(c Config, n int) int { return n * c.HeadDim * 4 }
 
 // GradientLen is the number of float32 of the gradient arena.
 func GradientLen(c Config) int {
