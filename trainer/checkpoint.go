@@ -82,6 +82,7 @@ func (t *Trainer) Save() error {
 type stateTensor struct {
 	name string
 	kernels.Tensor
+	x *kernels.Transfer // to and from where it is
 }
 
 // masterTensor is the name of the masters, which a file has as float32 however the run keeps them.
@@ -90,9 +91,12 @@ const masterTensor = "master"
 // stateTensors are those of a full state beside the masters, in the order of the file.
 func (l *learner) stateTensors() []stateTensor {
 	o := l.opt
-	all := []stateTensor{{"exp_avg", o.m.Mean}, {"exp_avg_sq", o.v.Mean}, {"exp_avg_exponent", o.m.Exponent}, {"exp_avg_sq_exponent", o.v.Exponent}}
+	all := []stateTensor{
+		{"exp_avg", o.m.Mean, o.memory}, {"exp_avg_sq", o.v.Mean, o.memory},
+		{"exp_avg_exponent", o.m.Exponent, o.memory}, {"exp_avg_sq_exponent", o.v.Exponent, o.memory},
+	}
 	if l.ref != nil {
-		all = append(all, stateTensor{"reference", l.ref.w.Arena})
+		all = append(all, stateTensor{"reference", l.ref.w.Arena, l.host})
 	}
 	return slices.DeleteFunc(all, func(t stateTensor) bool { return t.Ptr == 0 })
 }
@@ -110,19 +114,19 @@ func fileDType(d kernels.DType) safetensors.DType {
 }
 
 func (l *learner) writeTensors(path string) error {
-	named := make(map[string]kernels.Tensor)
+	named := make(map[string]stateTensor)
 	entries := []safetensors.Entry{{Name: masterTensor, DType: safetensors.F32, Shape: l.opt.master.Dims()}}
 	for _, t := range l.stateTensors() {
-		named[t.name] = t.Tensor
+		named[t.name] = t
 		entries = append(entries, safetensors.Entry{Name: t.name, DType: fileDType(t.DType), Shape: t.Dims()})
 	}
 	return safetensors.Write(path, entries, nil, func(w io.Writer, e safetensors.Entry) error {
 		if e.Name == masterTensor {
 			buf := make([]byte, 4*masterPiece)
-			return l.opt.readMasters(l.host, func(x []float32) error { return writeFloats(w, x, buf) })
+			return l.opt.readMasters(func(x []float32) error { return writeFloats(w, x, buf) })
 		}
 		t := named[e.Name]
-		return l.host.Down(t.Ptr, t.Bytes(), func(piece []byte) error {
+		return t.x.Down(t.Ptr, t.Bytes(), func(piece []byte) error {
 			_, err := w.Write(piece)
 			return err
 		})
@@ -190,9 +194,9 @@ func (l *learner) readTensors(path string) error {
 		return err
 	}
 	defer f.Close()
-	named := map[string]kernels.Tensor{masterTensor: kernels.NewTensor(l.opt.master.Ptr, kernels.F32, l.opt.master.Len())}
+	named := map[string]stateTensor{masterTensor: {Tensor: kernels.NewTensor(l.opt.master.Ptr, kernels.F32, l.opt.master.Len())}}
 	for _, t := range l.stateTensors() {
-		named[t.name] = t.Tensor
+		named[t.name] = t
 	}
 	return safetensors.Guard(func() error {
 		for _, from := range f.Tensors {
@@ -203,7 +207,7 @@ func (l *learner) readTensors(path string) error {
 			delete(named, from.Name)
 			data := from.Data
 			if from.Name == masterTensor {
-				err = l.opt.writeMasters(l.host, func(x []float32) error {
+				err = l.opt.writeMasters(func(x []float32) error {
 					for i := range x {
 						x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 					}
@@ -211,7 +215,7 @@ func (l *learner) readTensors(path string) error {
 					return nil
 				})
 			} else {
-				err = l.host.Up(to.Ptr, to.Bytes(), func(piece []byte) error {
+				err = to.x.Up(to.Ptr, to.Bytes(), func(piece []byte) error {
 					data = data[copy(piece, data):]
 					return nil
 				})

@@ -106,7 +106,9 @@ func (p Plan) updates(n float64) []Floor {
 		step := on.floor("optimizer", times*n*r.States.traffic(p.DType, 2), 0)
 		step.Seconds, step.Limit = step.Bytes/hostBandwidth, "the host's memory, at 307 GB/s"
 		down := on.floor("offload", times*slice*2, 0)
-		down.Seconds, down.Limit = down.Bytes/on.Card.Host, "PCIe, gradients down and weights up at the same time"
+		if on.known() {
+			down.Seconds, down.Limit = down.Bytes/on.Card.Host, "PCIe, gradients down and weights up at the same time"
+		}
 		floors = append(floors, on.floor("gradient norm", times*norm, 0), step, down)
 	} else {
 		floors = append(floors, on.floor("optimizer", times*(norm+slice*r.States.traffic(p.DType, 4)), 0))
@@ -122,7 +124,7 @@ func (p Plan) updates(n float64) []Floor {
 // floor is a phase that the device's memory or its arithmetic limits.
 func (m Machine) floor(name string, bytes, flops float64) Floor {
 	f := Floor{Phase: name, Bytes: bytes, Flops: flops}
-	if m.Card == nil {
+	if !m.known() {
 		return f
 	}
 	f.Seconds, f.Limit = bytes/m.Card.Bandwidth, "memory"
@@ -149,7 +151,7 @@ func (p Plan) FloorTable(l Workload) string {
 	var b strings.Builder
 	r, on := p.Recipe, p.Machine
 	fmt.Fprintf(&b, "a step of %d prompts × %d replies, prompts of %d and replies of %d tokens", r.Rollout.Prompts, r.Rollout.Samples, l.Prompt, l.Reply)
-	if on.Card == nil {
+	if !on.known() {
 		b.WriteString("; this machine has no datasheet to derive a time from\n")
 	} else {
 		fmt.Fprintf(&b, "\nderived from the datasheet (%.4g TB/s, %.4g TFLOP/s bf16), nothing measured: no step can be faster\n", on.Card.Bandwidth/1e12, on.Card.Flops/1e12)
@@ -157,7 +159,7 @@ func (p Plan) FloorTable(l Workload) string {
 	sum, most := 0.0, Floor{}
 	for _, f := range p.Floors(l) {
 		fmt.Fprintf(&b, "%-15s %10s %12s", f.Phase, metric(f.Bytes, "B"), metric(f.Flops, "FLOP"))
-		if on.Card != nil {
+		if on.known() {
 			fmt.Fprintf(&b, " %9.3f s  %s", f.Seconds, f.Limit)
 		}
 		b.WriteString("\n")
@@ -165,7 +167,7 @@ func (p Plan) FloorTable(l Workload) string {
 			most = f
 		}
 	}
-	if on.Card != nil {
+	if on.known() {
 		fmt.Fprintf(&b, "%-15s %33.3f s  one after the other; what limits is %s, by %s\n", "sum", sum, most.Phase, most.Limit)
 	}
 	return b.String()

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"tandem/kernels"
@@ -96,28 +97,39 @@ func newLearner(dev kernels.Device, at layout, w *model.Weights, r Recipe) (*lea
 	if err != nil {
 		return nil, err
 	}
-	opt, err := newOptimizer(dev, w, r.States)
-	if err != nil {
-		return nil, err
-	}
 	host, err := kernels.NewTransfer(dev)
 	if err != nil {
 		return nil, err
 	}
+	opt, err := newOptimizer(dev, w, r.States, host)
+	if err != nil {
+		return nil, err
+	}
 	l := &learner{pass: p, w: w, g: model.BindGradients(w.Config, arena), opt: opt, host: host, spent: &Spent{}, region: at.region, claim: func() {}}
-	if r.Algorithm.KL > 0 {
-		if err := l.reference(dev, at.reference, r); err != nil {
-			return nil, fmt.Errorf("reference: %w", err)
-		}
-	}
-	if err := l.teach(dev, at.teacher, r); err != nil {
-		return nil, fmt.Errorf("teacher: %w", err)
-	}
-	if err := opt.startMasters(host); err != nil {
-		return nil, fmt.Errorf("masters: %w", err)
+	if err := l.begin(dev, at, r); err != nil {
+		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
+
+// begin takes the memory of the frozen models, and the masters from the weights.
+func (l *learner) begin(dev kernels.Device, at layout, r Recipe) error {
+	if r.Algorithm.KL > 0 {
+		if err := l.reference(dev, at.reference, r); err != nil {
+			return fmt.Errorf("reference: %w", err)
+		}
+	}
+	if err := l.teach(dev, at.teacher, r); err != nil {
+		return fmt.Errorf("teacher: %w", err)
+	}
+	if err := l.opt.startMasters(); err != nil {
+		return fmt.Errorf("masters: %w", err)
+	}
+	return nil
+}
+
+// close gives back what is not the device's.
+func (l *learner) close() error { return l.opt.close() }
 
 // reference takes the memory of a frozen copy of the weights and of its forward pass.
 func (l *learner) reference(dev, pass kernels.Device, r Recipe) error {
@@ -153,8 +165,7 @@ func (l *learner) score(ctx context.Context, p *pass, samples []*sample, invT fl
 }
 
 func (l *learner) restart(cfg OptimizerConfig) error {
-	l.opt.restart(l.pass.q, cfg)
-	return l.pass.q.Sync()
+	return l.opt.restart(l.pass.q, cfg)
 }
 
 // zero starts the gradient of a step.

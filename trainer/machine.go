@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 
 	"tandem/kernels"
@@ -36,7 +37,7 @@ type Machine struct {
 	GPUs    int   // 0 is 1
 	Free    int   // bytes of each device; 0 is not known
 	Host    int   // bytes of the host's memory beside a card; 0 is not known
-	Workers int   // of the CPU device
+	Workers int   // threads that compute on the host; 0 is not known
 }
 
 // hostBandwidth is that of one socket with eight channels of DDR5-4800, in bytes a second. A slice of a host sees less.
@@ -69,14 +70,20 @@ type workers interface {
 	Scratch(bytes int) error // of each
 }
 
-// MachineOf is the machine that a device is, without limits.
+// MachineOf is the machine that a device is, without limits. Of a card without a datasheet there is its name.
 func MachineOf(dev kernels.Device) Machine {
 	m := Machine{GPUs: 1}
 	if cpu, ok := dev.(workers); ok {
 		m.Workers = cpu.Workers()
 	}
+	if _, ok := dev.(kernels.Sharer); ok {
+		m.Card, m.Workers = &Card{Title: dev.Name()}, runtime.GOMAXPROCS(0)
+	}
 	return m
 }
+
+// known says that there is a datasheet to derive times from.
+func (m Machine) known() bool { return m.Card != nil && m.Card.Bandwidth > 0 }
 
 func (m Machine) gpus() int { return max(m.GPUs, 1) }
 

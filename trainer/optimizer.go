@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -14,6 +15,7 @@ type Optimizer struct {
 	maxNorm float64
 	runs    []stretch
 	states
+	off *offload // nil where the device has the states
 
 	norm   pinnedF32      // (1)
 	leaves kernels.Tensor // scratch of the norm
@@ -45,29 +47,72 @@ func decayRuns(ps []model.Param) []stretch {
 	return runs
 }
 
+// rate is the decay of the stretch's parameters.
+func (r stretch) rate(decay float32) float32 {
+	if r.decay {
+		return decay
+	}
+	return 0
+}
+
 // newOptimizer takes the states. The caller fills the masters before the first step.
-func newOptimizer(dev kernels.Device, w *model.Weights, sc StatesConfig) (*Optimizer, error) {
+func newOptimizer(dev kernels.Device, w *model.Weights, sc StatesConfig, x *kernels.Transfer) (*Optimizer, error) {
 	ps := model.Params(w.Config)
 	n := model.ArenaLen(ps)
 	opt := &Optimizer{runs: decayRuns(ps)}
-	var err error
-	if opt.states, err = newStates(dev, sc, w.Arena); err != nil {
-		return nil, fmt.Errorf("optimizer states: %w", err)
+	if err := opt.take(dev, sc, w.Arena, x); err != nil {
+		return nil, errors.Join(fmt.Errorf("optimizer states: %w", err), opt.close())
 	}
 	p, err := dev.Alloc(normBytes(n))
-	if err != nil {
-		return nil, fmt.Errorf("gradient norm: %w", err)
+	if err == nil {
+		opt.leaves = kernels.NewTensor(p, kernels.U64, n/kernels.NormLeaf)
+		opt.norm, err = newPinnedF32(dev, 1)
 	}
-	opt.leaves = kernels.NewTensor(p, kernels.U64, n/kernels.NormLeaf)
-	opt.norm, err = newPinnedF32(dev, 1)
-	return opt, err
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("gradient norm: %w", err), opt.close())
+	}
+	return opt, nil
+}
+
+// take takes the states, of the device or of the host beside it. The host's own device has one memory for both.
+func (o *Optimizer) take(dev kernels.Device, sc StatesConfig, weights kernels.Tensor, x *kernels.Transfer) (err error) {
+	card, ok := dev.(kernels.Sharer)
+	if !ok || !sc.Offload {
+		o.states, err = newStates(dev, sc, weights, x)
+		return err
+	}
+	if weights.DType != kernels.BF16 {
+		return fmt.Errorf("offloaded, they are of weights in %v, want %v", weights.DType, kernels.BF16)
+	}
+	if o.off, err = newOffload(dev, card, sc, weights.Len()); err != nil {
+		return fmt.Errorf("offloaded: %w", err)
+	}
+	if o.states, err = newStates(o.off.host, sc, weights, x); err != nil {
+		return err
+	}
+	if sc.Master == splitMaster {
+		o.upper = o.off.upper.host
+	}
+	o.memory, err = kernels.NewTransfer(o.off.host)
+	return err
+}
+
+// close gives back the host's memory. The device's is given back with it.
+func (o *Optimizer) close() error {
+	if o.off == nil {
+		return nil
+	}
+	return o.off.close()
 }
 
 // normBytes is the scratch of the gradient norm.
 func normBytes(n int) int { return 8 * n / kernels.NormLeaf }
 
 // restart forgets the moments and takes other settings; the masters stay.
-func (o *Optimizer) restart(q kernels.Queue, cfg OptimizerConfig) {
+func (o *Optimizer) restart(q kernels.Queue, cfg OptimizerConfig) error {
+	if o.off != nil {
+		q = o.off.q
+	}
 	for _, m := range []kernels.Moment{o.m, o.v} {
 		kernels.Zero(q, m.Mean)
 		if m.Exponent.Ptr != 0 {
@@ -76,6 +121,7 @@ func (o *Optimizer) restart(q kernels.Queue, cfg OptimizerConfig) {
 	}
 	o.cfg, o.steps, o.skipped = cfg, 0, 0
 	o.maxNorm, _ = cfg.maxNorm() // the recipe has been checked
+	return q.Sync()
 }
 
 // step updates the weights by gradients that still lack the step's constant factor. It returns the norm of the whole
@@ -96,11 +142,11 @@ func (o *Optimizer) step(q kernels.Queue, w, g *model.Weights, factor, lr float3
 	o.skipped = 0
 	o.steps++
 	c := kernels.AdamWConfig{LR: lr, Beta1: o.cfg.Beta1, Beta2: o.cfg.Beta2, Eps: o.cfg.Eps, Step: o.steps, Scale: factor * clipFactor(norm, o.maxNorm)}
+	if o.off != nil {
+		return norm, o.off.step(&o.states, o.runs, g.Arena, c, o.cfg.WeightDecay)
+	}
 	for _, r := range o.runs {
-		c.Decay = 0
-		if r.decay {
-			c.Decay = o.cfg.WeightDecay
-		}
+		c.Decay = r.rate(o.cfg.WeightDecay)
 		kernels.AdamW(q, w.Arena.Rows(r.lo, r.hi), o.master.Rows(r.lo, r.hi), o.m.Rows(r.lo, r.hi), o.v.Rows(r.lo, r.hi), g.Arena.Rows(r.lo, r.hi), c)
 	}
 	return norm, q.Sync()

@@ -66,9 +66,12 @@ func NewPlan(r Recipe, c model.Config, d kernels.DType, on Machine) Plan {
 		meta += passMeta(l)
 	}
 	meta += p.addTeacher(l)
+	if on.Card != nil {
+		p.addHost("rotary tables", p.tables(), "where the card's come from")
+	}
 	p.addHost("batches", meta, "what the host tells each step, and reads of it")
 	p.addHost("transfers", 2*kernels.TransferBytes, "loading, saving")
-	if on.Workers > 0 {
+	if on.Workers > 0 && on.Card == nil {
 		p.add("worker scratch", on.Workers*p.scratch(), always, "%d workers", on.Workers)
 	}
 	p.add("reserve", on.reserve(), reserved, "%s", on.reserveFor())
@@ -98,18 +101,18 @@ func (p *Plan) addStates(n int) {
 	if on.Card == nil || !s.Offload {
 		p.add("optimizer", bytes, always, "%v%s", s, on.sliced(slice))
 	} else {
+		p.addHost("optimizer", bytes+s.upperBytes(slice), "%v%s", s, on.sliced(slice))
+		moves := "two pieces of gradients on their way down, two of weights on their way up"
 		if s.Master == splitMaster {
-			bytes += 2 * slice // the upper halves
+			moves = "two pieces of gradients on their way down; weights, which are pinned, too, go up from where they are"
 		}
-		p.addHost("optimizer", bytes, "%v%s", s, on.sliced(slice))
-		p.addHost("offload", 4*offloadPiece, "pinned: gradients on their way down, weights on their way up, two pieces each")
-		p.add("offload", 2*offloadPiece, always, "gradients, rounded to bf16, on their way down")
+		p.addHost("offload", s.pinnedBytes(slice), "pinned: %s", moves)
+		p.addHost("its transfers", kernels.TransferBytes, "loading, saving")
+		p.addHost("its scratch", on.Workers*kernels.AdamWScratch(), "%d threads that step", on.Workers)
+		p.add("offload", 2*offloadPieceLen(slice), always, "gradients, rounded to bf16, on their way down")
 	}
 	p.add("gradient norm", normBytes(n), always, "a float64 per %d gradients", kernels.NormLeaf)
 }
-
-// offloadPiece is what an offloaded step moves at a time: enough to keep a bus busy while the host computes.
-const offloadPiece = 64 << 20
 
 // sliceOf is the most parameters that one of n ranks steps: a flat slice of whole leaves of the gradient's norm.
 func sliceOf(parameters, ranks int) int {
@@ -137,6 +140,15 @@ func (p *Plan) addTeacher(l model.Limits) (pinned int) {
 	p.add("teacher", model.WeightBytes(c, p.DType, r.Model.Context), always, "frozen weights, %d parameters, %v", model.Count(c), p.DType)
 	p.add("its pass", shared(r, passPages(l)*model.PageBytes(c, p.DType))+shared(r, model.ActivationBytes(c, p.DType, l, false)), taught, "micro-batches of %d rows", l.Rows)
 	return passMeta(l)
+}
+
+// tables are the rotary tables of all models, which a frozen copy of the weights shares.
+func (p *Plan) tables() int {
+	n := model.TableBytes(p.Model, p.Recipe.Model.Context)
+	if p.teacher != nil {
+		n += model.TableBytes(*p.teacher, p.Recipe.Model.Context)
+	}
+	return n
 }
 
 // scratch is that of one worker of the CPU device.

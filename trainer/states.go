@@ -12,9 +12,13 @@ import (
 
 // States are what AdamW remembers of every parameter.
 type states struct {
-	weights kernels.Tensor // (N), which are not the optimizer's
+	weights kernels.Tensor // (N) on the device, which are not the optimizer's
 	master  kernels.Tensor // (N) float32, or uint16: the low halves. With float32 weights it is the weights
+	upper   kernels.Tensor // (N) bf16: the upper halves beside low ones. They are the weights, but for a copy where masters are offloaded
 	m, v    kernels.Moment // (N)
+
+	device *kernels.Transfer // to and from the weights
+	memory *kernels.Transfer // to and from the others: the same, unless they are offloaded
 }
 
 var stateTypes = map[string]kernels.DType{"float32": kernels.F32, "bf16": kernels.BF16, "float16": kernels.F16}
@@ -22,7 +26,7 @@ var stateTypes = map[string]kernels.DType{"float32": kernels.F32, "bf16": kernel
 const splitMaster = "bf16+16"
 
 // newStates takes the memory; moments are zero, masters not yet set.
-func newStates(dev kernels.Device, sc StatesConfig, weights kernels.Tensor) (states, error) {
+func newStates(dev kernels.Device, sc StatesConfig, weights kernels.Tensor, x *kernels.Transfer) (states, error) {
 	n := weights.Len()
 	p, err := dev.Alloc(sc.bytes(n, weights.DType))
 	if err != nil {
@@ -33,7 +37,7 @@ func newStates(dev kernels.Device, sc StatesConfig, weights kernels.Tensor) (sta
 		p += kernels.Ptr(t.Bytes())
 		return t
 	}
-	s := states{weights: weights, master: weights}
+	s := states{weights: weights, master: weights, upper: weights, device: x, memory: x}
 	if d, own := sc.master(weights.DType); own {
 		s.master = take(d, n)
 	}
@@ -120,15 +124,15 @@ func (r Recipe) checkStates() error {
 const masterPiece = kernels.TransferBytes / 4
 
 // readMasters hands out all masters as float32, in pieces.
-func (s *states) readMasters(x *kernels.Transfer, use func([]float32) error) error {
-	out, weights := make([]float32, masterPiece), make([]byte, 2*masterPiece)
+func (s *states) readMasters(use func([]float32) error) error {
+	out, upper := make([]float32, masterPiece), make([]byte, 2*masterPiece)
 	for at := 0; at < s.master.Len(); at += masterPiece {
 		piece := out[:min(masterPiece, s.master.Len()-at)]
 		if s.master.DType == kernels.F32 {
-			if err := x.Get(piece, s.master, at); err != nil {
+			if err := s.memory.Get(piece, s.master, at); err != nil {
 				return err
 			}
-		} else if err := s.join(x, piece, weights, at); err != nil {
+		} else if err := s.join(piece, upper, at); err != nil {
 			return err
 		}
 		if err := use(piece); err != nil {
@@ -138,31 +142,31 @@ func (s *states) readMasters(x *kernels.Transfer, use func([]float32) error) err
 	return nil
 }
 
-func (s *states) join(x *kernels.Transfer, out []float32, weights []byte, at int) error {
+func (s *states) join(out []float32, upper []byte, at int) error {
 	read := func(t kernels.Tensor, use func([]byte) error) error {
-		return x.Down(t.Ptr+kernels.Ptr(2*at), 2*len(out), use)
+		return s.memory.Down(t.Ptr+kernels.Ptr(2*at), 2*len(out), use)
 	}
-	if err := read(s.weights, func(b []byte) error { copy(weights, b); return nil }); err != nil {
+	if err := read(s.upper, func(b []byte) error { copy(upper, b); return nil }); err != nil {
 		return err
 	}
 	return read(s.master, func(low []byte) error {
 		for i := range out {
-			out[i] = kernels.JoinMaster(binary.LittleEndian.Uint16(weights[2*i:]), binary.LittleEndian.Uint16(low[2*i:]))
+			out[i] = kernels.JoinMaster(binary.LittleEndian.Uint16(upper[2*i:]), binary.LittleEndian.Uint16(low[2*i:]))
 		}
 		return nil
 	})
 }
 
 // writeMasters sets masters, and the weights, which are the masters rounded, to what fill gives in pieces.
-func (s *states) writeMasters(x *kernels.Transfer, fill func([]float32) error) error {
-	in, weights, low := make([]float32, masterPiece), make([]byte, 2*masterPiece), make([]byte, 2*masterPiece)
+func (s *states) writeMasters(fill func([]float32) error) error {
+	in, upper, low := make([]float32, masterPiece), make([]byte, 2*masterPiece), make([]byte, 2*masterPiece)
 	for at := 0; at < s.master.Len(); at += masterPiece {
 		piece := in[:min(masterPiece, s.master.Len()-at)]
 		if err := fill(piece); err != nil {
 			return err
 		}
 		if s.master.DType == kernels.F32 {
-			if err := x.Put(s.master, at, piece); err != nil {
+			if err := s.memory.Put(s.master, at, piece); err != nil {
 				return err
 			}
 		}
@@ -171,36 +175,44 @@ func (s *states) writeMasters(x *kernels.Transfer, fill func([]float32) error) e
 		}
 		for i, v := range piece {
 			w, l := kernels.SplitMaster(v)
-			binary.LittleEndian.PutUint16(weights[2*i:], w)
+			binary.LittleEndian.PutUint16(upper[2*i:], w)
 			binary.LittleEndian.PutUint16(low[2*i:], l)
 		}
-		write := func(t kernels.Tensor, from []byte) error {
+		write := func(x *kernels.Transfer, t kernels.Tensor, from []byte) error {
 			return x.Up(t.Ptr+kernels.Ptr(2*at), 2*len(piece), func(b []byte) error { copy(b, from); return nil })
 		}
-		if err := write(s.weights, weights); err != nil {
+		if err := write(s.device, s.weights, upper); err != nil {
 			return err
 		}
-		if s.master.DType == kernels.U16 {
-			if err := write(s.master, low); err != nil {
-				return err
-			}
+		if s.master.DType != kernels.U16 {
+			continue
+		}
+		if err := write(s.memory, s.upper, upper); err != nil {
+			return err
+		}
+		if err := write(s.memory, s.master, low); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // startMasters makes the masters those of the weights as loaded, which are exact.
-func (s *states) startMasters(x *kernels.Transfer) error {
-	if s.master.DType != kernels.F32 || s.master.Ptr == s.weights.Ptr {
-		return nil // low halves of 0, or the weights themselves
+func (s *states) startMasters() error {
+	to := s.master
+	if to.DType == kernels.U16 {
+		to = s.upper // beside low halves of 0
+	}
+	if to.Ptr == s.weights.Ptr && s.memory == s.device {
+		return nil
 	}
 	buf := make([]float32, masterPiece)
-	for at := 0; at < s.master.Len(); at += masterPiece {
-		piece := buf[:min(masterPiece, s.master.Len()-at)]
-		if err := x.Get(piece, s.weights, at); err != nil {
+	for at := 0; at < to.Len(); at += masterPiece {
+		piece := buf[:min(masterPiece, to.Len()-at)]
+		if err := s.device.Get(piece, s.weights, at); err != nil {
 			return err
 		}
-		if err := x.Put(s.master, at, piece); err != nil {
+		if err := s.memory.Put(to, at, piece); err != nil {
 			return err
 		}
 	}

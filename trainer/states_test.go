@@ -21,7 +21,7 @@ import (
 func mastersOf(t *testing.T, tr *Trainer) []float32 {
 	t.Helper()
 	var out []float32
-	if err := tr.learner.opt.readMasters(tr.learner.host, func(x []float32) error { out = append(out, x...); return nil }); err != nil {
+	if err := tr.learner.opt.readMasters(func(x []float32) error { out = append(out, x...); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -119,8 +119,11 @@ func (t *Trainer) settings() error {
 	return t.learner.restart(t.recipe.Optimizer)
 }
 
-// Close ends the engine.
-func (t *Trainer) Close() { t.roller.engine.Close() }
+// Close ends the engine, and gives back memory that is not the device's. The device must still be open.
+func (t *Trainer) Close() error {
+	t.roller.engine.Close()
+	return t.learner.close()
+}
 
 // Engine samples from the weights being trained. It is idle between steps.
 func (t *Trainer) Engine() *engine.Engine { return t.roller.engine }

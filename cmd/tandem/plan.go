@@ -156,5 +156,10 @@ func placeHere(dev kernels.Device, r trainer.Recipe, c model.Config, d kernels.D
 	if on.Free, err = device.Free(dev); err != nil {
 		return trainer.Plan{}, err
 	}
+	if on.Card != nil {
+		if on.Host, err = device.FreeMemory(); err != nil {
+			return trainer.Plan{}, err
+		}
+	}
 	return trainer.Place(r, c, d, on)
 }
