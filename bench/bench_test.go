@@ -26,6 +26,12 @@ func TestKernelsCUDA(t *testing.T) {
 		if err != nil || !(s.Rate["tokens_s"] > 0) {
 			t.Errorf("decode: %v, %+v", err, s)
 		}
+		for _, offload := range []bool{false, true} {
+			s, err := Step(d.Device, w, "tiny", StepSizes{Prompts: 2, Samples: 3, Prompt: 5, Tokens: 6, Rows: 128, Offload: offload})
+			if err != nil || !(s.Rate["trained_s"] > 0) || s.Rate["mismatch"] != 0 {
+				t.Errorf("step, offloaded %v: %v, %+v", offload, err, s)
+			}
+		}
 	}
 }
 

@@ -19,16 +19,18 @@ type benchOptions struct {
 	device, out, yardsticks string
 	models                  []string
 	decode                  string
+	step                    gpubench.StepSizes
+	steps                   bool
 	sizes                   gpubench.Sizes
 	memory                  int
 }
 
 func newBenchCmd() *cobra.Command {
-	o := benchOptions{sizes: gpubench.DefaultSizes()}
+	o := benchOptions{sizes: gpubench.DefaultSizes(), step: gpubench.DefaultStep()}
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure every kernel at a model's shapes, and decoding, on a GPU",
-		Long: `Measure every kernel at a model's shapes with random data, and decoding of random weights, by the card's own clock.
+		Long: `Measure every kernel at a model's shapes with random data by the card's own clock, decoding of random weights, and a step of GRPO.
 The report goes to DIR as report.json and report.md. With --yardsticks FILE, which bench/yardsticks.py writes from a
 report on the same card, an existing report is completed instead.
 
@@ -45,7 +47,11 @@ Exit status 2 where there is no GPU: numbers of the CPU would say nothing (--dev
 	f.StringVar(&o.device, "device", "cuda", "cuda, cuda:N or cpu")
 	f.StringVar(&o.out, "out", "bench/results/last", "folder of the report")
 	f.StringSliceVar(&o.models, "models", []string{"8b", "0.6b"}, "shapes of the kernels")
-	f.StringVar(&o.decode, "decode", "8b", "shape to decode with random weights; empty is none")
+	f.StringVar(&o.decode, "decode", "8b", "shape to decode and train with random weights; empty is none")
+	f.BoolVar(&o.steps, "step", true, "take a step of GRPO in the MATH run's shape, with replies cut at --step-tokens")
+	f.IntVar(&o.step.Tokens, "step-tokens", o.step.Tokens, "tokens of a reply of the step at most")
+	f.IntVar(&o.step.Prompts, "step-prompts", o.step.Prompts, "prompts of the step")
+	f.BoolVar(&o.step.Offload, "step-offload", o.step.Offload, "keep the optimizer's states in the host's memory")
 	f.StringVar(&o.yardsticks, "yardsticks", "", "complete the report in --out by what yardsticks.py wrote")
 	f.IntVar(&o.sizes.Rows, "rows", o.sizes.Rows, "rows of a training batch")
 	f.IntVar(&o.sizes.Context, "context", o.sizes.Context, "tokens of a sequence")
@@ -56,26 +62,17 @@ Exit status 2 where there is no GPU: numbers of the CPU would say nothing (--dev
 }
 
 func (o *benchOptions) run() error {
-	dev, err := device.Open(o.device, 0)
-	if err != nil {
-		return err
-	}
-	defer dev.Close()
-	fmt.Println(dev.Name())
-	r, err := gpubench.Kernels(dev, o.models, o.sizes, o.memory<<20, func(x gpubench.Result) {
-		fmt.Printf("%-6s %-20s %-28s %10.1f µs\n", x.Model, x.Kernel, x.Shape, x.Micros)
-	})
+	r, err := o.kernels()
 	if err != nil {
 		return err
 	}
 	r.Facts = append(r.Facts, version())
-	if m, err := device.Telemetry(dev); m != nil {
-		r.Facts = append(r.Facts, "after the kernels: "+m.Read().String())
-		m.Close()
-	} else if err != nil {
-		r.Facts = append(r.Facts, "clocks and power are not known: "+err.Error())
-	}
 	if o.decode != "" {
+		dev, err := device.Open(o.device, 0) // again: memory is given back with the device only
+		if err != nil {
+			return err
+		}
+		defer dev.Close()
 		if err := o.decoding(dev, r); err != nil {
 			return err
 		}
@@ -83,10 +80,32 @@ func (o *benchOptions) run() error {
 	return o.write(r)
 }
 
+func (o *benchOptions) kernels() (*gpubench.Report, error) {
+	dev, err := device.Open(o.device, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	fmt.Println(dev.Name())
+	r, err := gpubench.Kernels(dev, o.models, o.sizes, o.memory<<20, func(x gpubench.Result) {
+		fmt.Printf("%-6s %-20s %-28s %10.1f µs\n", x.Model, x.Kernel, x.Shape, x.Micros)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if m, err := device.Telemetry(dev); m != nil {
+		r.Facts = append(r.Facts, "after the kernels: "+m.Read().String())
+		m.Close()
+	} else if err != nil {
+		r.Facts = append(r.Facts, "clocks and power are not known: "+err.Error())
+	}
+	return r, nil
+}
+
 // decoding measures every batch size with one set of weights.
 func (o *benchOptions) decoding(dev kernels.Device, r *gpubench.Report) error {
 	const prompt, tokens = 128, 256
-	w, err := gpubench.RandomWeights(dev, o.decode, prompt+tokens+1)
+	w, err := gpubench.RandomWeights(dev, o.decode, max(prompt+tokens, o.step.Prompt+o.step.Tokens)+1)
 	if err != nil {
 		return err
 	}
@@ -99,6 +118,16 @@ func (o *benchOptions) decoding(dev kernels.Device, r *gpubench.Report) error {
 		fmt.Printf("%s: %s\n", s.Name, s.Text)
 		r.Systems = append(r.Systems, s)
 	}
+	if !o.steps {
+		return nil
+	}
+	o.step.Rows = max(o.sizes.Rows, o.step.Prompt+o.step.Tokens)
+	s, err := gpubench.Step(dev, w, o.decode, o.step)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %s\n", s.Name, s.Text)
+	r.Systems = append(r.Systems, s)
 	return nil
 }
 

@@ -11,8 +11,8 @@ func TestBench(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "report")
 	r := tandem(t, "bench", "--device", "cpu", "--models", "tiny", "--decode", "tiny", "--out", out, "--rows", "32", "--context", "16",
-		"--batch", "2", "--elements", "4096", "--memory", "32")
-	for _, want := range []string{"linear_dw", "tiny: decode, batch 2"} {
+		"--batch", "2", "--elements", "4096", "--memory", "32", "--step-tokens", "4", "--step-prompts", "2")
+	for _, want := range []string{"linear_dw", "tiny: decode, batch 2", "tiny: a step of GRPO"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("it says %q, want %q in it", r.stdout, want)
 		}
