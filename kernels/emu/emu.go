@@ -28,6 +28,11 @@ package emu
 
 static int set(void* f, const char* name, const char* value) { return ((int (*)(const char*, const char*))f)(name, value); }
 static const char* text(void* f) { return ((const char* (*)(void))f)(); }
+static int tensor_map(void* f, void* map, unsigned rank, uint64_t base, const uint64_t* dims, const uint64_t* strides, const uint32_t* box, int swizzle) {
+	const uint32_t steps[5] = {1, 1, 1, 1, 1};
+	return ((int (*)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int))f)(
+		map, 9, rank, (void*)base, dims, strides, box, steps, 0, swizzle, 0, 0);
+}
 static int mma(void* f, int form, float* c, const uint32_t* a, const uint32_t* b) {
 	return ((int (*)(int, float*, const uint32_t*, const uint32_t*))f)(form, c, a, b);
 }
@@ -71,7 +76,7 @@ func exists(file string) bool {
 
 // A Library is an emulator that has been opened.
 type Library struct {
-	set, report, stats, mma unsafe.Pointer
+	set, report, stats, mma, tensorMap unsafe.Pointer
 }
 
 // Open opens the file of an emulator, which stays open.
@@ -83,7 +88,7 @@ func Open(file string) (*Library, error) {
 		return nil, fmt.Errorf("open the emulator: %s", C.GoString(C.dlerror()))
 	}
 	var l Library
-	for symbol, at := range map[string]*unsafe.Pointer{"emu_set": &l.set, "emu_last_report": &l.report, "emu_stats": &l.stats, "emu_mma": &l.mma} {
+	for symbol, at := range map[string]*unsafe.Pointer{"emu_set": &l.set, "emu_last_report": &l.report, "emu_stats": &l.stats, "emu_mma": &l.mma, "cuTensorMapEncodeTiled": &l.tensorMap} {
 		s := C.CString(symbol)
 		*at = C.dlsym(handle, s)
 		C.free(unsafe.Pointer(s))
@@ -143,4 +148,17 @@ const (
 // columns. It reports false if the CPU has no such form.
 func (l *Library) MMA(form int, c *[128]float32, a *[128]uint32, b *[64]uint32) bool {
 	return C.mma(l.mma, C.int(form), (*C.float)(unsafe.Pointer(c)), (*C.uint32_t)(unsafe.Pointer(a)), (*C.uint32_t)(unsafe.Pointer(b))) == 0
+}
+
+// TensorMap encodes the map of a bfloat16 tensor for copies of boxes. Sizes and the box begin with the innermost
+// dimension, strides (in bytes) with the next. Swizzle is 0 to 3: none, 32, 64, 128 bytes.
+func (l *Library) TensorMap(base uint64, dims, strides []uint64, box []uint32, swizzle int) ([16]uint64, error) {
+	var room [24]uint64 // of which some 16 begin at a multiple of 64
+	at := unsafe.Pointer(&room)
+	skip := (64 - int(uintptr(at)%64)) % 64 / 8
+	if r := C.tensor_map(l.tensorMap, unsafe.Pointer(&room[skip]), C.uint(len(dims)), C.uint64_t(base), (*C.uint64_t)(unsafe.Pointer(&dims[0])),
+		(*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(append(strides, 0)))), (*C.uint32_t)(unsafe.Pointer(&box[0])), C.int(swizzle)); r != 0 {
+		return [16]uint64{}, fmt.Errorf("encode a tensor map of %v, strides %v, box %v, swizzle %d: CUDA error %d", dims, strides, box, swizzle, r)
+	}
+	return [16]uint64(room[skip : skip+16]), nil
 }

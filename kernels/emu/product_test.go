@@ -150,8 +150,10 @@ func product(t testing.TB, c *card, T, N, K int, r *rand.Rand) error {
 	return nil
 }
 
+func long() bool { return os.Getenv("TANDEM_LONG") == "1" }
+
 func schedules() int {
-	if os.Getenv("TANDEM_LONG") == "1" {
+	if long() {
 		return 1000
 	}
 	return 5
@@ -161,6 +163,7 @@ func TestProduct(t *testing.T) {
 	for _, library := range []string{emu.Plain, emu.Checked} {
 		for _, mma := range []string{"exact", "fast"} {
 			c := open(t, library, "mma", mma)
+			c.lib.Stats()
 			for i, s := range [][3]int{{64, 64, 64}, {1, 8, 8}, {65, 72, 136}, {130, 63, 24}} {
 				seed := rand.Uint64()
 				c.set(t, "seed", strconv.FormatUint(seed, 10))
@@ -168,7 +171,6 @@ func TestProduct(t *testing.T) {
 					t.Fatalf("%s, mma %s, shape %v, seed %d: %v\n%s", library, mma, s, seed, err, c.lib.Report())
 				}
 			}
-			t.Log(c.lib.Stats())
 			c.dev.Close()
 		}
 	}
@@ -185,5 +187,24 @@ func TestProductSchedules(t *testing.T) {
 		if err := product(t, c, T, N, K, rand.New(rand.NewPCG(seed, 0))); err != nil {
 			t.Fatalf("shape %d %d %d, seed %d: %v\n%s", T, N, K, seed, err, c.lib.Report())
 		}
+	}
+}
+
+// What a launch moved: known by hand for a product of whole tiles. A block reads its 64 rows of x and of w once; the fewest
+// bytes are those of x and w once each.
+func TestStats(t *testing.T) {
+	c := open(t, emu.Checked)
+	c.lib.Stats()
+	const T, N, K = 128, 192, 64
+	if err := product(t, c, T, N, K, rand.New(rand.NewPCG(1, 2))); err != nil {
+		t.Fatal(err)
+	}
+	tiles := (T / 64) * (N / 64)
+	want := emu.Stats{
+		Launches: 1, Blocks: tiles, Phases: tiles * 4 * (K / 16) * 4 * 4,
+		Read: tiles * 2 * 64 * K * 2, ReadLeast: (T + N) * K * 2, Written: T * N * 4, WrittenLeast: T * N * 4,
+	}
+	if got := c.lib.Stats()["product"]; got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }

@@ -14,23 +14,22 @@ __thread Thread* self __attribute__((tls_model("initial-exec")));
 
 // How a block is scheduled is drawn for each: in which order the lanes of a warp go, how likely a warp goes on once it
 // has begun, and whether one warp runs ahead of all others.
-enum Lanes : uint8_t { UP, DOWN, ANY };
-
 static void draw(Block* b) {
 	Random& r = b->random;
 	b->ahead = -1;
-	b->lanes = UP;
+	b->lanes = Lanes::up;
 	b->sticky = 255;
+	b->burst = 0;
 	switch (settings().schedule) {
 	case Schedule::fixed:
 		return;
 	case Schedule::ahead:
 		b->ahead = r.below(b->warps);
-		b->lanes = r.below(3);
+		b->lanes = Lanes(r.below(3));
 		b->sticky = 200;
 		return;
 	case Schedule::random:
-		b->lanes = r.below(3);
+		b->lanes = Lanes(r.below(3));
 		b->sticky = r.one_in(3) ? r.below(200) : 250;
 		if (r.one_in(3)) b->ahead = r.below(b->warps);
 	}
@@ -118,6 +117,7 @@ void Worker::run(const Launch& l, unsigned number) {
 		f.waits = nullptr;
 		f.copies.clear();
 		f.groups.clear();
+		f.arrived = f.waited = 0;
 		f.open = 0;
 		f.fences = 0;
 		f.stack = stack(i);
@@ -129,7 +129,10 @@ void Worker::run(const Launch& l, unsigned number) {
 	self = first;
 	emu_switch(&home, first->sp);
 	self = nullptr;
-	if (!b.failed) check_tail(&b);
+	if (!b.failed) {
+		check_tail(&b);
+		check_warpgroups(&b);
+	}
 	count_block(b);
 }
 
@@ -140,53 +143,36 @@ void abandon(Block* b) {
 	__builtin_unreachable();
 }
 
-// The fiber that runs next. It is no longer among those that may.
+// The fiber that runs next, which no longer may; the running one if all have returned and it has, too.
 Fiber* Block::next() {
 	for (;;) {
 		if (!runnable) {
-			if (left == 0) return nullptr;
+			if (left == 0) leave_block();
 			if (!late()) deadlock();
 			continue;
 		}
-		int i;
 		Fiber* f = running();
-		uint32_t again = f && f->of == this ? runnable & 1u << f->warp->index : 0;
 		uint64_t r = random.next();
-		if (pending && (r >> 48 & 15) == 0) late();
+		if (pending && (r >> 48 & 3) == 0) late();
+		int i;
 		if (ahead >= 0 && runnable >> ahead & 1 && (r >> 32 & 63)) {
 			i = ahead;
-		} else if (again && (r & 255) <= sticky) {
+		} else if (f && runnable >> f->warp->index & 1 && (r & 255) <= sticky) {
 			i = f->warp->index;
 		} else {
 			i = any_bit(runnable, random);
 			if (ahead >= 0 && (r >> 40 & 63) == 0) ahead = i;
 		}
-		Warp& w = warp[i];
-		int l;
-		if (lanes == UP) {
-			l = __builtin_ctz(w.runnable);
-		} else if (lanes == DOWN) {
-			l = 31 - __builtin_clz(w.runnable);
-		} else {
-			l = any_bit(w.runnable, random);
-		}
-		w.runnable &= ~(1u << l);
-		if (!w.runnable) runnable &= ~(1u << i);
-		return &w.fibers[l];
+		burst = pending ? 2 : (int)((r >> 8 & 31) * sticky >> 8);
+		return &warp[i].fibers[take(warp[i])];
 	}
 }
 
-void Block::suspend() {
-	Fiber* f = running();
-	Fiber* g = next();
-	if (g == f) return;
-	if (!g) {
-		self = nullptr;
-		emu_switch(&f->sp, worker->home);
-		return;
-	}
-	self = g;
-	emu_switch(&f->sp, g->sp);
+void Block::leave_block() {
+	void* unused;
+	self = nullptr;
+	emu_switch(&unused, worker->home);
+	__builtin_unreachable();
 }
 
 void Block::yield() {
@@ -197,29 +183,13 @@ void Block::yield() {
 
 bool Block::late() { return bulk_step(this) || wgmma_step(this); }
 
-bool meet(Fiber* f, Meet kind, const void* pc) {
+void diverged(Fiber* f, Meet kind, const void* pc) {
 	Warp& w = *f->warp;
-	f->at = pc;
-	if (__builtin_expect(w.exited != 0, 0))
-		fail(Code::launch_failed, pc, "divergent warp: lane %d of warp %d is at %s, and lane %d has returned", f->lane, w.index, name(kind),
-		     __builtin_ctz(w.exited));
-	if (!w.arrived) {
-		w.meets = kind;
-		w.first = pc;
-	} else if (__builtin_expect(w.meets != kind, 0)) {
-		fail(Code::launch_failed, pc, "divergent warp: lane %d of warp %d is at %s, while others wait at %s, %s", f->lane, w.index, name(kind),
-		     name(w.meets), place(w.first).c_str());
-	}
-	w.arrived |= 1u << f->lane;
-	if (w.arrived == ALL) {
-		w.arrived = 0;
-		return true;
-	}
-	f->of->suspend();
-	return false;
+	if (w.exited)
+		fail(Code::launch_failed, pc, "divergent warp: lane %d of warp %d is at %s, and lane %d has returned", f->lane, w.index, name(kind), __builtin_ctz(w.exited));
+	fail(Code::launch_failed, pc, "divergent warp: lane %d of warp %d is at %s, while others wait at %s, %s", f->lane, w.index, name(kind), name(w.meets),
+	     place(w.first).c_str());
 }
-
-void go(Fiber* f) { f->of->wake(*f->warp, ~(1u << f->lane)); }
 
 void Block::deadlock() {
 	std::string text = "deadlock: no thread of the block can go on";

@@ -10,6 +10,8 @@
 #include "memory.h"
 #include "random.h"
 
+extern "C" void emu_switch(void** save, void* to) __attribute__((visibility("hidden")));
+
 namespace emu {
 
 struct Block;
@@ -27,6 +29,9 @@ struct Copy {
 	const void* pc;
 };
 
+// In which order the lanes of a warp go.
+enum class Lanes : uint8_t { up, down, any };
+
 struct Fiber : Thread {
 	void* sp;
 	Block* of;
@@ -36,8 +41,9 @@ struct Fiber : Thread {
 	const void* at;            // the instruction it waits at
 	void* waits;               // the mbarrier it waits for
 	unsigned parity;           // and its phase
-	std::vector<Copy> copies;  // cp.async, oldest first
-	std::vector<int> groups;   // how many copies each group holds, oldest first
+	std::vector<Copy> copies;  // cp.async, oldest first; those before `arrived` have arrived
+	std::vector<int> groups;   // how many copies each group holds, likewise
+	size_t arrived, waited;
 	int open;                  // copies since the last commit
 	uint32_t fences;           // fence.proxy.async so far
 	char* stack;
@@ -143,20 +149,24 @@ struct Block {
 	char* shared;
 	unsigned shared_bytes;
 	Random random;
-	uint8_t lanes, sticky; // the schedule: see block.cc
-	int ahead;
+	Lanes lanes;           // the schedule: see block.cc
+	uint8_t sticky;
+	int ahead, burst;
 	int pending; // copies of boxes and wgmmas that have not happened
 	bool failed;
 	uint64_t phases, conflicts; // of ldmatrix and stmatrix: 8 rows at a time, and how many more the banks made of them
 
 	void run();
-	void suspend();              // the running fiber may not run until somebody wakes it
+	void suspend();              // the running fiber does not run until somebody wakes it
+	void switch_to(Fiber* f, Fiber* g);
+	int take(Warp& w);           // a lane that may run; it no longer may
 	void yield();                // others may go first
 	void wake(Warp& w, uint32_t lanes) {
 		w.runnable |= lanes;
 		runnable |= 1u << w.index;
 	}
 	Fiber* next();
+	[[noreturn]] void leave_block(); // all have returned
 	bool late(); // something that was asked for earlier happens now; false if there is nothing
 	void deadlock();
 };
@@ -165,15 +175,57 @@ const uint32_t ALL = 0xffffffffu;
 
 inline Fiber* running() { return static_cast<Fiber*>(self); }
 
-// Brings the lanes of a warp together. True for the last to arrive, who does what all came for and then calls go.
-bool meet(Fiber* f, Meet kind, const void* pc);
-void go(Fiber* f); // all lanes of the warp run again
+[[noreturn]] void diverged(Fiber* f, Meet kind, const void* pc);
 
-// The place in the .cu file that called an instruction.
-#define CALLER __builtin_extract_return_addr(__builtin_return_address(0))
+inline int Block::take(Warp& w) {
+	int l = lanes == Lanes::up ? __builtin_ctz(w.runnable) : lanes == Lanes::down ? 31 - __builtin_clz(w.runnable) : any_bit(w.runnable, random);
+	w.runnable &= ~(1u << l);
+	if (!w.runnable) runnable &= ~(1u << w.index);
+	return l;
+}
+
+inline void Block::switch_to(Fiber* f, Fiber* g) {
+	if (g == f) return;
+	self = g;
+	emu_switch(&f->sp, g->sp);
+}
+
+inline void Block::suspend() {
+	Fiber* f = running();
+	Warp& w = *f->warp;
+	if (burst-- > 0 && w.runnable) return switch_to(f, &w.fibers[take(w)]); // most often another lane of the warp
+	switch_to(f, next());
+}
+
+// Brings the lanes of a warp together. True for the last to arrive, who does what all came for and then calls go.
+inline bool meet(Fiber* f, Meet kind, const void* pc) {
+	Warp& w = *f->warp;
+	f->at = pc;
+	if (!w.arrived) {
+		w.meets = kind;
+		w.first = pc;
+	}
+	if (__builtin_expect(w.exited || w.meets != kind, 0)) diverged(f, kind, pc);
+	w.arrived |= 1u << f->lane;
+	if (w.arrived == ALL) {
+		w.arrived = 0;
+		return true;
+	}
+	f->of->suspend();
+	return false;
+}
+
+// All lanes of the warp run again.
+inline void go(Fiber* f) { f->of->wake(*f->warp, ~(1u << f->lane)); }
+
+// The call of an instruction in the .cu file.
+#define CALLER ((const void*)((const char*)__builtin_return_address(0) - 1))
 
 // A copy of a box, or a wgmma, that was asked for earlier happens now. False if there is none.
 bool bulk_step(Block* b);
 bool wgmma_step(Block* b);
+
+// The warps of each warpgroup have come to a wgmma equally often.
+void check_warpgroups(Block* b);
 
 } // namespace emu

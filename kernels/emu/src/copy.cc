@@ -34,7 +34,6 @@ void cp_async_wait(int groups) {
 	for (int i = 0; i < over; i++) n += f->groups[i];
 	for (size_t i = 0; i < n; i++) {
 		Copy& c = f->copies[i];
-		global_access(f, c.src, c.bytes, 16, false, c.pc);
 		memcpy(c.dst, c.src, c.bytes);
 		memset(c.dst + c.bytes, 0, 16 - c.bytes);
 		async_arrives(f, c.dst, 16, c.pc);

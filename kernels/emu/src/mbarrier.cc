@@ -167,7 +167,7 @@ static void move(const Bulk& k) {
 	const TensorMap& m = *k.map;
 	Block* b = k.by->of;
 	int width = m.box[0] * m.bytes;
-	char line[256 * 8];
+	alignas(16) char line[256 * 8];
 	int i[5] = {};
 	uint64_t at = k.shared - b->shared;
 	for (;;) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <atomic>
+#include <map>
 #include <mutex>
 
 #include "worker.h"
@@ -62,14 +63,13 @@ void reset_report() {
 }
 
 static bool instruction(const std::string& line) {
-	for (const char* file : {"ptx.cuh:", "kernel.cuh:", "emu.h:"})
+	for (const char* file : {"/ptx.cuh:", "/ptx_sm90.cuh:", "/kernel.cuh:", "/emu.h:"})
 		if (line.find(file) != std::string::npos) return true;
 	return false;
 }
 
-std::string place(const void* pc) {
+static std::string look(const void* pc) {
 	Dl_info info;
-	if (!pc) return "an unknown place";
 	if (!dladdr(pc, &info) || !info.dli_fname) return "an unknown place";
 	char command[4096];
 	snprintf(command, sizeof command, "addr2line -f -C -i -e '%s' %#zx 2>/dev/null", info.dli_fname, (size_t)((const char*)pc - (const char*)info.dli_fbase));
@@ -88,6 +88,15 @@ std::string place(const void* pc) {
 	}
 	if (!best.empty() && best[0] != '?') return best;
 	return (info.dli_sname ? info.dli_sname : "?") + std::string(" in ") + info.dli_fname;
+}
+
+// A report names few places, some of them often.
+std::string place(const void* pc) {
+	static std::mutex places;
+	static auto* known = new std::map<const void*, std::string>;
+	std::lock_guard lock(places);
+	auto i = known->find(pc);
+	return i != known->end() ? i->second : (*known)[pc] = look(pc);
 }
 
 } // namespace emu

@@ -34,7 +34,6 @@ static bool set(Settings& t, const std::string& name, const char* v) {
 	if (name == "mma") return choice(v, &t.exact, "exact", "fast");
 	if (name == "delay") return choice(v, &t.delay, "on", "off");
 	if (name == "races") return choice(v, &t.races, "on", "off");
-	if (name == "traffic") return choice(v, &t.traffic, "on", "off");
 	if (name == "schedule") {
 		t.schedule = !strcmp(v, "ahead") ? Schedule::ahead : !strcmp(v, "fixed") ? Schedule::fixed : Schedule::random;
 		return t.schedule != Schedule::random || !strcmp(v, "random");
@@ -62,7 +61,7 @@ static bool set(Settings& t, const std::string& name, const char* v) {
 static Settings& current() {
 	static Settings s = [] {
 		Settings t;
-		const char* names[] = {"mma", "delay", "races", "traffic", "schedule", "plant", "capability", "seed", "memory", "threads", "multiprocessors", "devices"};
+		const char* names[] = {"mma", "delay", "races", "schedule", "plant", "capability", "seed", "memory", "threads", "multiprocessors", "devices"};
 		for (const char* name : names) {
 			std::string variable = "TANDEM_EMU_";
 			for (const char* c = name; *c; c++) variable += *c - 32;

@@ -13,7 +13,6 @@ struct Settings {
 	bool exact = true;      // MMA as the hardware does it; else plain fused multiply-adds
 	bool delay = true;      // work on streams waits for a sync
 	bool races = true;      // look for races (in the library that is built for it)
-	bool traffic = false;   // count bytes and bank conflicts of every access (likewise)
 	int major = 9, minor = 0;
 	int multiprocessors = 132;
 	uint64_t memory = 8ull << 30;

@@ -211,17 +211,16 @@ void wgmma_commit() {
 	}, 0, CALLER);
 }
 
-static void equally_often(Fiber* f, Warp& w) {
-	Block* b = f->of;
-	for (int i = w.index / 4 * 4; i < w.index / 4 * 4 + 4; i++)
-		if (b->warp[i].exited && b->warp[i].issued < w.issued) // one that has gone ahead waits nowhere; one that will not come is missing
-			fail(Code::launch_failed, f->at, "wgmma: warp %d has come %lu times, and warp %d of the same warpgroup ended after %lu", w.index, (unsigned long)w.issued, i,
-			     (unsigned long)b->warp[i].issued);
+void check_warpgroups(Block* b) {
+	for (int i = 0; i < b->warps; i++)
+		if (b->warp[i].issued != b->warp[i / 4 * 4].issued)
+			return report(Code::launch_failed, b->launch,
+			              "wgmma: warp " + std::to_string(i) + " has come " + std::to_string(b->warp[i].issued) + " times, and warp " + std::to_string(i / 4 * 4) +
+			                  " of its warpgroup " + std::to_string(b->warp[i / 4 * 4].issued) + " times, in block " + std::to_string(b->number));
 }
 
 void wgmma_wait(int groups) {
 	together([](Fiber* f, Warp& w, int groups) {
-		equally_often(f, w);
 		int over = (int)w.groups.size() - groups, n = 0;
 		if (over <= 0) return;
 		for (int i = 0; i < over; i++) n += w.groups[i];
