@@ -47,7 +47,7 @@ struct AttentionSM90 {
 		int s = a.rows.seq[chunk.t];
 		for (int i = 0; i < 2 * tiles; i++) {
 			int slot = i % (2 * STAGES), pages = min(2, blocks(chunk.keys(), PAGE) - i / 2 * 2);
-			if (i >= 2 * STAGES) mbarrier_wait(&empty[slot], i / (2 * STAGES) - 1 & 1);
+			if (i >= 2 * STAGES) mbarrier_wait(&empty[slot], (i / (2 * STAGES) - 1) & 1);
 			mbarrier_expect_tx(&full[slot], pages * PAGE * E * 2);
 			for (int p = 0; p < pages; p++) {
 				i64 row = (a.pages.plane(s, i / 2 * 2 + p, i % 2, chunk.k) - a.pages.kv) / E;

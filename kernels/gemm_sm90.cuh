@@ -45,7 +45,7 @@ struct GemmSM90 {
 			tile_at(tile, M, N, BM, BN, m, n);
 			for (int k = 0; k < steps; k++, i++) {
 				int s = i % STAGES;
-				if (i >= STAGES) mbarrier_wait(&empty[s], i / STAGES - 1 & 1);
+				if (i >= STAGES) mbarrier_wait(&empty[s], (i / STAGES - 1) & 1);
 				mbarrier_expect_tx(&full[s], STAGE);
 				tma_load_2d(stages + s * STAGE, a, &full[s], k * BK, m);
 				tma_load_2d(stages + s * STAGE + A_BYTES, b, &full[s], k * BK, n);
