@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/x448/float16"
 
@@ -267,5 +268,38 @@ func TestAdamWTakesRoundedGradients(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkAdamWOffloaded is the step that a host takes for a card, in turn with a plain copy of as many bytes: 28 for a
+// parameter with float32 states, 18 with bf16 moments and split masters.
+func BenchmarkAdamWOffloaded(b *testing.B) {
+	const n = 1 << 22
+	for _, c := range []struct {
+		name    string
+		moments kernels.DType
+		split   bool
+		bytes   int
+	}{{"float32", kernels.F32, false, 28 * n}, {"bf16 and split masters", kernels.BF16, true, 18 * n}} {
+		b.Run(c.name, func(b *testing.B) {
+			d := kerneltest.CPU(b, kernels.CPUConfig{})
+			o := &optimizer{d, d.Zeros(kernels.BF16, n), d.Zeros(kernels.F32, n), zeroMoment(d, c.moments, n), zeroMoment(d, c.moments, n), d.Zeros(kernels.BF16, n)}
+			if c.split {
+				o.master = d.Zeros(kernels.U16, n)
+			}
+			from, to := d.Zeros(kernels.U8, c.bytes/2), d.Zeros(kernels.U8, c.bytes/2) // each byte is read and written
+			var step, move time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				kernels.AdamW(d.Q, o.w, o.master, o.m, o.v, o.g, kernels.AdamWConfig{LR: 1e-3, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Scale: 1, Step: 1})
+				step += time.Since(begun)
+				begun = time.Now()
+				d.Q.Copy(to.Ptr, from.Ptr, c.bytes/2)
+				move += time.Since(begun)
+			}
+			b.ReportMetric(float64(n)*float64(b.N)/step.Seconds()/1e6, "Mparam/s")
+			b.ReportMetric(float64(c.bytes)*float64(b.N)/step.Seconds()/1e9, "GB/s")
+			b.ReportMetric(float64(c.bytes)*float64(b.N)/move.Seconds()/1e9, "copy-GB/s")
+		})
 	}
 }
