@@ -100,7 +100,7 @@ func TestEveryShippedRecipePlansOrSaysWhatIsMissing(t *testing.T) {
 func TestDoctorAndVersion(t *testing.T) {
 	t.Parallel()
 	v := tandem(t, "version")
-	if !regexp.MustCompile(`^tandem .+, go1\.\d+.* linux/\w+\n$`).MatchString(v.stdout) {
+	if !regexp.MustCompile(`^tandem .+, go1\.\d+.* linux/\w+, (no|\d+) CUDA kernels?.*\n$`).MatchString(v.stdout) {
 		t.Errorf("version %q", v.stdout)
 	}
 	d := tandem(t, "doctor")
