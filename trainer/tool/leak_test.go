@@ -154,8 +154,11 @@ func TestNothingOutlivesTheRunner(t *testing.T) {
 	if os.Getenv("TANDEM_RUNNER") != "" {
 		s := testSandbox(t, Config{Packages: []string{}})
 		go s.Run(context.Background(), "import time\ntime.sleep(15)")
-		time.Sleep(300 * time.Millisecond)
-		fmt.Println("running", descendants(t, os.Getpid()))
+		pids := descendants(t, os.Getpid())
+		for end := time.Now().Add(30 * time.Second); len(pids) < 2 && time.Now().Before(end); pids = descendants(t, os.Getpid()) {
+			time.Sleep(20 * time.Millisecond) // until the server has begun the call
+		}
+		fmt.Println("running", pids)
 		time.Sleep(time.Minute)
 		return
 	}
