@@ -11,6 +11,7 @@
 #define DEVICE inline __attribute__((always_inline))
 #define EMU_EXPORT __attribute__((visibility("default")))
 
+#pragma GCC visibility push(hidden)
 namespace emu {
 
 struct Dim {
@@ -24,10 +25,10 @@ struct Thread {
 };
 
 // The thread that runs now. One block runs on one thread of the host from beginning to end.
-extern __thread Thread* self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread Thread* self __attribute__((tls_model("initial-exec")));
 
 // An entry of a .cu file.
-struct Entry {
+struct EMU_EXPORT Entry {
 	const char* name;
 	size_t size; // of its argument
 	int threads, blocks; // of its launch bounds
@@ -69,7 +70,7 @@ inline unsigned bf16(float f) {
 inline unsigned cvt_bf16x2(float hi, float lo) { return bf16(hi) << 16 | bf16(lo); }
 
 // A fault that a test has switched on by name.
-extern const char* plant __attribute__((visibility("hidden")));
+extern const char* plant;
 inline bool planted(const char* name) { return plant && !strcmp(plant, name); }
 
 // Within a warp.
@@ -118,6 +119,7 @@ void threadfence();
 unsigned long long clock();
 
 } // namespace emu
+#pragma GCC visibility pop
 
 #define threadIdx (emu::self->thread)
 #define blockIdx (emu::self->block)

@@ -52,7 +52,7 @@ var faults = []struct{ plant, says string }{
 	{"hopper_init", "not initialised"},
 	{"hopper_empty", "race|wrong|mbarrier"},
 	{"hopper_expect", "deadlock|wrong|race"},
-	{"hopper_full", "race|wrong"},
+	{"hopper_full", "race|wrong|deadlock"},
 	{"hopper_parity", "race|wrong|deadlock"},
 	{"hopper_arrivals", "mbarrier|race|wrong"},
 	{"hopper_swizzle", "wrong|out of bounds|race"},

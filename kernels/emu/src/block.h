@@ -8,6 +8,7 @@
 
 #include "../emu.h"
 #include "memory.h"
+#include "mma.h"
 #include "random.h"
 
 extern "C" void emu_switch(void** save, void* to) __attribute__((visibility("hidden")));
@@ -81,7 +82,8 @@ struct Warp {
 	unsigned* r[32];       // registers that lanes want filled
 	float* c[32];
 	const unsigned* a[32];
-	unsigned b[32][2];
+	Tile tile;             // of an mma
+	float sum[32][4];
 	int barrier;           // that it waits at, or -1
 	std::deque<Wgmma> pending; // not waited for yet
 	int happened;          // how many of them have been computed

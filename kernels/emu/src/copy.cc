@@ -28,18 +28,26 @@ void cp_async_commit() {
 void cp_async_wait(int groups) {
 	Fiber* f = running();
 	f->at = CALLER;
-	int over = (int)f->groups.size() - groups;
-	if (over <= 0) return;
-	size_t n = 0;
-	for (int i = 0; i < over; i++) n += f->groups[i];
-	for (size_t i = 0; i < n; i++) {
-		Copy& c = f->copies[i];
-		memcpy(c.dst, c.src, c.bytes);
-		memset(c.dst + c.bytes, 0, 16 - c.bytes);
-		async_arrives(f, c.dst, 16, c.pc);
+	for (; (int)(f->groups.size() - f->waited) > groups; f->waited++)
+		for (int n = f->groups[f->waited]; n > 0; n--) {
+			const Copy& c = f->copies[f->arrived++];
+			check_global(c.src, c.bytes, 16, false, c.pc);
+			if (c.bytes == 16) {
+				memcpy(c.dst, c.src, 16);
+			} else {
+				memset(c.dst, 0, 16);
+				memcpy(c.dst, c.src, c.bytes);
+			}
+			async_arrives(f, c.dst, 16, c.pc);
+		}
+	if (f->arrived == f->copies.size()) {
+		f->copies.clear();
+		f->arrived = 0;
 	}
-	f->copies.erase(f->copies.begin(), f->copies.begin() + n);
-	f->groups.erase(f->groups.begin(), f->groups.begin() + over);
+	if (f->waited == f->groups.size()) {
+		f->groups.clear();
+		f->waited = 0;
+	}
 }
 
 } // namespace emu

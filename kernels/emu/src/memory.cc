@@ -84,8 +84,11 @@ size_t allocated() {
 	return on_device;
 }
 
+const Allocation* recall(const void* p, const Found& kept) {
+	return kept.when == changes.load(std::memory_order_acquire) && inside(&kept.a, p, 1) ? &kept.a : nullptr;
+}
+
 const Allocation* find(const void* p, Found* last) {
-	if (last->when == changes.load(std::memory_order_acquire) && inside(&last->a, p, 1)) return &last->a;
 	std::shared_lock lock(mutex);
 	auto i = all().upper_bound((const char*)p);
 	if (i == all().begin()) return nullptr;

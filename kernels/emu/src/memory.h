@@ -26,12 +26,14 @@ bool adopt(void* base, size_t size);
 void release_all();
 size_t allocated(); // bytes on the device
 
-// The allocation that holds p, or null, looked for where the caller found one last.
+// The allocation that holds p, or null. What was found is kept for recall, which finds it again while no allocation has
+// come or gone.
 struct Found {
 	Allocation a{};
 	uint64_t when = 0;
 };
-const Allocation* find(const void* p, Found* last);
+const Allocation* find(const void* p, Found* keep);
+const Allocation* recall(const void* p, const Found& kept);
 bool inside(const Allocation* a, const void* p, size_t n);
 
 // "8 bytes after an allocation of 4096 bytes", for a message.

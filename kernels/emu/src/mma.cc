@@ -18,12 +18,22 @@ void mma(Tile& t) {
 	else have_avx2() ? mma_fast_avx2(t) : mma_fast_plain(t);
 }
 
-static float half(const uint32_t* words, int k) { return bits_float(k & 1 ? *words & 0xffff0000u : *words << 16); }
+// Row i of a and column j of b.
+static void operands(Tile& t, int i, int j, float* a, float* b) {
+	for (int k = 0; k < 16; k += 2) {
+		uint32_t x = t.at_a(i, k), y = t.at_b(k, j);
+		a[k] = bits_float(x << 16), a[k + 1] = bits_float(x & 0xffff0000u);
+		b[k] = bits_float(y << 16), b[k + 1] = bits_float(y & 0xffff0000u);
+	}
+}
 
 void mma_fast_plain(Tile& t) {
 	for (int i = 0; i < 16; i++)
-		for (int j = 0; j < 8; j++)
-			for (int k = 0; k < 16; k++) t.c[i][j] = fmaf(half(&t.a[i][k / 2], k), half(&t.b[k / 2][j], k), t.c[i][j]);
+		for (int j = 0; j < 8; j++) {
+			float a[16], b[16];
+			operands(t, i, j, a, b);
+			for (int k = 0; k < 16; k++) t.at_c(i, j) = fmaf(a[k], b[k], t.at_c(i, j));
+		}
 }
 
 const int NONE = -4096; // the exponent of zero
@@ -85,11 +95,8 @@ void mma_exact_plain(Tile& t) {
 	for (int i = 0; i < 16; i++)
 		for (int j = 0; j < 8; j++) {
 			float a[16], b[16];
-			for (int k = 0; k < 16; k++) {
-				a[k] = half(&t.a[i][k / 2], k);
-				b[k] = half(&t.b[k / 2][j], k);
-			}
-			t.c[i][j] = dot(a, b, t.c[i][j]);
+			operands(t, i, j, a, b);
+			t.at_c(i, j) = dot(a, b, t.at_c(i, j));
 		}
 }
 
@@ -99,11 +106,15 @@ void mma_exact_plain(Tile& t) {
 extern "C" EMU_EXPORT int emu_mma(int form, float* c, const uint32_t* a, const uint32_t* b) {
 	emu::Tile t;
 	if (form & 1 && !emu::have_avx2()) return 1;
-	memcpy(t.c, c, sizeof t.c);
-	memcpy(t.a, a, sizeof t.a);
-	memcpy(t.b, b, sizeof t.b);
+	for (int i = 0; i < 16; i++) {
+		for (int j = 0; j < 8; j++) t.at_c(i, j) = c[8 * i + j];
+		for (int k = 0; k < 16; k += 2) t.at_a(i, k) = a[8 * i + k / 2];
+	}
+	for (int k = 0; k < 16; k += 2)
+		for (int j = 0; j < 8; j++) t.at_b(k, j) = b[k / 2 * 8 + j];
 	void (*forms[])(emu::Tile&) = {emu::mma_fast_plain, emu::mma_fast_avx2, emu::mma_exact_plain, emu::mma_exact_avx2};
 	forms[form & 3](t);
-	memcpy(c, t.c, sizeof t.c);
+	for (int i = 0; i < 16; i++)
+		for (int j = 0; j < 8; j++) c[8 * i + j] = t.at_c(i, j);
 	return 0;
 }

@@ -5,11 +5,16 @@
 
 namespace emu {
 
-// Pairs of k share a word, the first in its low half.
+// A tile as the 32 lanes of a warp hold it (see mma_bf16 in ptx.cuh): pairs of k share a word, the first in its low half.
 struct Tile {
-	alignas(32) float c[16][8];
-	alignas(32) uint32_t a[16][8]; // by rows
-	alignas(32) uint32_t b[8][8];  // b[k/2] holds its 8 columns
+	alignas(32) float c[32][4];
+	alignas(32) uint32_t a[32][4];
+	alignas(32) uint32_t b[32][2];
+
+	// The word with k and k+1 of row i of a, k even; of column j of b; and the sum in row i, column j.
+	uint32_t& at_a(int i, int k) { return a[i % 8 * 4 + k % 8 / 2][i / 8 + k / 8 * 2]; }
+	uint32_t& at_b(int k, int j) { return b[j * 4 + k % 8 / 2][k / 8]; }
+	float& at_c(int i, int j) { return c[i % 8 * 4 + j / 2][i / 8 * 2 + j % 2]; }
 };
 
 // As the settings say.

@@ -9,21 +9,48 @@ namespace emu {
 
 const int NONE = -4096;
 
+// Vectors hold a row of 8 columns in the order 0, 2, 4, 6, 1, 3, 5, 7, in which lanes hold them.
+static inline void load_rows(const Tile& t, int g, __m256* upper, __m256* lower) {
+	__m128 a = _mm_load_ps(t.c[4 * g]), b = _mm_load_ps(t.c[4 * g + 1]), c = _mm_load_ps(t.c[4 * g + 2]), d = _mm_load_ps(t.c[4 * g + 3]);
+	_MM_TRANSPOSE4_PS(a, b, c, d);
+	*upper = _mm256_set_m128(b, a);
+	*lower = _mm256_set_m128(d, c);
+}
+
+static inline void store_rows(Tile& t, int g, __m256 upper, __m256 lower) {
+	__m128 a = _mm256_castps256_ps128(upper), b = _mm256_extractf128_ps(upper, 1), c = _mm256_castps256_ps128(lower), d = _mm256_extractf128_ps(lower, 1);
+	_MM_TRANSPOSE4_PS(a, b, c, d);
+	_mm_store_ps(t.c[4 * g], a);
+	_mm_store_ps(t.c[4 * g + 1], b);
+	_mm_store_ps(t.c[4 * g + 2], c);
+	_mm_store_ps(t.c[4 * g + 3], d);
+}
+
+// Words of b for k = 2p and 2p+1.
+static inline __m256i words_of_b(const Tile& t, int p) {
+	return _mm256_i32gather_epi32((const int*)&t.b[p % 4][p / 4], _mm256_setr_epi32(0, 16, 32, 48, 8, 24, 40, 56), 4);
+}
+
 void mma_fast_avx2(Tile& t) {
 	const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
-	for (int i = 0; i < 16; i += 8) {
-		__m256 c[8];
-		for (int r = 0; r < 8; r++) c[r] = _mm256_load_ps(t.c[i + r]);
-		for (int k = 0; k < 8; k++) {
-			__m256i b = _mm256_load_si256((const __m256i*)t.b[k]);
-			__m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(b, 16)), odd = _mm256_castsi256_ps(_mm256_and_si256(b, upper));
-			for (int r = 0; r < 8; r++) {
-				__m256i a = _mm256_set1_epi32((int)t.a[i + r][k]);
-				c[r] = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)), even, c[r]);
-				c[r] = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_and_si256(a, upper)), odd, c[r]);
+	__m256 even[8], odd[8];
+	for (int p = 0; p < 8; p++) {
+		__m256i b = words_of_b(t, p);
+		even[p] = _mm256_castsi256_ps(_mm256_slli_epi32(b, 16));
+		odd[p] = _mm256_castsi256_ps(_mm256_and_si256(b, upper));
+	}
+	for (int g = 0; g < 8; g += 2) { // four rows at a time: as many chains of sums as keep the adders busy
+		__m256 c[4];
+		load_rows(t, g, &c[0], &c[1]);
+		load_rows(t, g + 1, &c[2], &c[3]);
+		for (int p = 0; p < 8; p++)
+			for (int r = 0; r < 4; r++) {
+				__m256i a = _mm256_set1_epi32((int)t.a[4 * (g + r / 2) + p % 4][r % 2 + p / 4 * 2]);
+				c[r] = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)), even[p], c[r]);
+				c[r] = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_and_si256(a, upper)), odd[p], c[r]);
 			}
-		}
-		for (int r = 0; r < 8; r++) _mm256_store_ps(t.c[i + r], c[r]);
+		store_rows(t, g, c[0], c[1]);
+		store_rows(t, g + 1, c[2], c[3]);
 	}
 }
 
@@ -54,59 +81,71 @@ static inline __m128 cut(__m128i sum, __m128i accumulator, __m128i top, __m256d*
 	return _mm256_cvtpd_ps(_mm256_add_pd(x, _mm256_setzero_pd())); // never -0
 }
 
+// Numbers of a as (lane, word): significands and exponents of the first of each pair, then of the second.
+struct Left {
+	alignas(32) int significand[2][32][4], exponent[2][32][4];
+};
+
+// A row of sums; sets tiny if a result has to be cut off below 24 bits.
+static inline __m256 exact_row(const Left& a, int g, int hi, const __m256i* b_significand, const __m256i* b_exponent, __m256i c, __m256d* tiny) {
+	const __m256i zero = _mm256_setzero_si256();
+	__m256i e = _mm256_and_si256(_mm256_srli_epi32(c, 23), _mm256_set1_epi32(255));
+	__m256i m = _mm256_and_si256(c, _mm256_set1_epi32(0x7fffff));
+	m = _mm256_or_si256(m, _mm256_and_si256(_mm256_cmpgt_epi32(e, zero), _mm256_set1_epi32(0x800000)));
+	__m256i exponent = _mm256_sub_epi32(_mm256_max_epi32(e, _mm256_set1_epi32(1)), _mm256_set1_epi32(127));
+	exponent = _mm256_blendv_epi8(exponent, _mm256_set1_epi32(2 * NONE), _mm256_cmpeq_epi32(m, zero));
+	__m256i top = exponent;
+	for (int k = 0; k < 16; k++) {
+		int x = a.exponent[k & 1][4 * g + k / 2 % 4][hi + k / 8 * 2];
+		top = _mm256_max_epi32(top, _mm256_add_epi32(b_exponent[k], _mm256_set1_epi32(x)));
+	}
+	__m256i sum = zero; // of 16 numbers under 2^27
+	for (int k = 0; k < 16; k++) {
+		int x = a.exponent[k & 1][4 * g + k / 2 % 4][hi + k / 8 * 2], y = a.significand[k & 1][4 * g + k / 2 % 4][hi + k / 8 * 2];
+		__m256i p = _mm256_madd_epi16(b_significand[k], _mm256_set1_epi32(y));
+		__m256i shift = _mm256_sub_epi32(top, _mm256_add_epi32(b_exponent[k], _mm256_set1_epi32(x)));
+		__m256i s = _mm256_srlv_epi32(_mm256_slli_epi32(_mm256_abs_epi32(p), 11), shift);
+		sum = _mm256_add_epi32(sum, _mm256_sign_epi32(s, p));
+	}
+	__m256i accumulator = _mm256_srlv_epi32(_mm256_slli_epi32(m, 2), _mm256_sub_epi32(top, exponent));
+	__m256i negative = _mm256_srai_epi32(c, 31);
+	accumulator = _mm256_sub_epi32(_mm256_xor_si256(accumulator, negative), negative);
+	top = _mm256_max_epi32(top, _mm256_set1_epi32(-600)); // of zeros
+	__m128 lo = cut(_mm256_castsi256_si128(sum), _mm256_castsi256_si128(accumulator), _mm256_castsi256_si128(top), tiny);
+	__m128 up = cut(_mm256_extracti128_si256(sum, 1), _mm256_extracti128_si256(accumulator, 1), _mm256_extracti128_si256(top, 1), tiny);
+	return _mm256_set_m128(up, lo);
+}
+
 void mma_exact_avx2(Tile& t) {
-	const __m256i zero = _mm256_setzero_si256(), low = _mm256_set1_epi32(0xffff);
-	alignas(32) int a_significand[16][16], a_exponent[16][16]; // [row][k even first, then odd]
-	__m256i b_significand[16], b_exponent[16], odd = zero;
-	for (int k = 0; k < 8; k++) {
-		__m256i b = _mm256_load_si256((const __m256i*)t.b[k]);
-		odd = _mm256_or_si256(odd, split(_mm256_and_si256(b, low), &b_significand[k], &b_exponent[k]));
-		odd = _mm256_or_si256(odd, split(_mm256_srli_epi32(b, 16), &b_significand[8 + k], &b_exponent[8 + k]));
+	const __m256i low = _mm256_set1_epi32(0xffff);
+	Left a;
+	__m256i b_significand[16], b_exponent[16], odd = _mm256_setzero_si256(); // odd: infinities and NaNs
+	for (int p = 0; p < 8; p++) {
+		__m256i b = words_of_b(t, p);
+		odd = _mm256_or_si256(odd, split(_mm256_and_si256(b, low), &b_significand[2 * p], &b_exponent[2 * p]));
+		odd = _mm256_or_si256(odd, split(_mm256_srli_epi32(b, 16), &b_significand[2 * p + 1], &b_exponent[2 * p + 1]));
 	}
 	for (int k = 0; k < 16; k++) b_significand[k] = _mm256_and_si256(b_significand[k], low); // so that madd sees one product
-	for (int i = 0; i < 16; i++) {
-		__m256i a = _mm256_load_si256((const __m256i*)t.a[i]);
-		__m256i m, e;
-		odd = _mm256_or_si256(odd, split(_mm256_and_si256(a, low), &m, &e));
-		_mm256_store_si256((__m256i*)a_significand[i], m);
-		_mm256_store_si256((__m256i*)a_exponent[i], e);
-		odd = _mm256_or_si256(odd, split(_mm256_srli_epi32(a, 16), &m, &e));
-		_mm256_store_si256((__m256i*)(a_significand[i] + 8), m);
-		_mm256_store_si256((__m256i*)(a_exponent[i] + 8), e);
-		__m256i c = _mm256_and_si256(_mm256_srli_epi32(_mm256_load_si256((const __m256i*)t.c[i]), 23), _mm256_set1_epi32(255));
+	for (int l = 0; l < 32; l += 2) {
+		__m256i x = _mm256_load_si256((const __m256i*)t.a[l]), m, e;
+		odd = _mm256_or_si256(odd, split(_mm256_and_si256(x, low), &m, &e));
+		_mm256_store_si256((__m256i*)a.significand[0][l], m);
+		_mm256_store_si256((__m256i*)a.exponent[0][l], e);
+		odd = _mm256_or_si256(odd, split(_mm256_srli_epi32(x, 16), &m, &e));
+		_mm256_store_si256((__m256i*)a.significand[1][l], m);
+		_mm256_store_si256((__m256i*)a.exponent[1][l], e);
+		__m256i c = _mm256_and_si256(_mm256_srli_epi32(_mm256_load_si256((const __m256i*)t.c[l]), 23), _mm256_set1_epi32(255));
 		odd = _mm256_or_si256(odd, _mm256_cmpeq_epi32(c, _mm256_set1_epi32(255)));
 	}
 	if (!_mm256_testz_si256(odd, odd)) return mma_exact_plain(t);
-
 	__m256d tiny = _mm256_setzero_pd();
-	alignas(32) float out[16][8];
-	for (int i = 0; i < 16; i++) {
-		__m256i c = _mm256_load_si256((const __m256i*)t.c[i]);
-		__m256i e = _mm256_and_si256(_mm256_srli_epi32(c, 23), _mm256_set1_epi32(255));
-		__m256i m = _mm256_and_si256(c, _mm256_set1_epi32(0x7fffff));
-		m = _mm256_or_si256(m, _mm256_and_si256(_mm256_cmpgt_epi32(e, zero), _mm256_set1_epi32(0x800000)));
-		__m256i exponent = _mm256_sub_epi32(_mm256_max_epi32(e, _mm256_set1_epi32(1)), _mm256_set1_epi32(127));
-		exponent = _mm256_blendv_epi8(exponent, _mm256_set1_epi32(2 * NONE), _mm256_cmpeq_epi32(m, zero));
-		__m256i top = exponent;
-		for (int k = 0; k < 16; k++)
-			top = _mm256_max_epi32(top, _mm256_add_epi32(b_exponent[k], _mm256_set1_epi32(a_exponent[i][k])));
-		__m256i sum = zero; // of 16 numbers under 2^27
-		for (int k = 0; k < 16; k++) {
-			__m256i p = _mm256_madd_epi16(b_significand[k], _mm256_set1_epi32(a_significand[i][k]));
-			__m256i shift = _mm256_sub_epi32(top, _mm256_add_epi32(b_exponent[k], _mm256_set1_epi32(a_exponent[i][k])));
-			__m256i s = _mm256_srlv_epi32(_mm256_slli_epi32(_mm256_abs_epi32(p), 11), shift);
-			sum = _mm256_add_epi32(sum, _mm256_sign_epi32(s, p));
-		}
-		__m256i accumulator = _mm256_srlv_epi32(_mm256_slli_epi32(m, 2), _mm256_sub_epi32(top, exponent));
-		__m256i negative = _mm256_srai_epi32(c, 31);
-		accumulator = _mm256_sub_epi32(_mm256_xor_si256(accumulator, negative), negative);
-		top = _mm256_max_epi32(top, _mm256_set1_epi32(-600)); // of zeros
-		__m128 lo = cut(_mm256_castsi256_si128(sum), _mm256_castsi256_si128(accumulator), _mm256_castsi256_si128(top), &tiny);
-		__m128 hi = cut(_mm256_extracti128_si256(sum, 1), _mm256_extracti128_si256(accumulator, 1), _mm256_extracti128_si256(top, 1), &tiny);
-		_mm256_store_ps(out[i], _mm256_set_m128(hi, lo));
+	__m256 c[16];
+	for (int g = 0; g < 8; g++) {
+		load_rows(t, g, &c[2 * g], &c[2 * g + 1]);
+		for (int hi = 0; hi < 2; hi++) c[2 * g + hi] = exact_row(a, g, hi, b_significand, b_exponent, _mm256_castps_si256(c[2 * g + hi]), &tiny);
 	}
 	if (_mm256_movemask_pd(tiny)) return mma_exact_plain(t);
-	for (int i = 0; i < 16; i++) _mm256_store_ps(t.c[i], _mm256_load_ps(out[i]));
+	for (int g = 0; g < 8; g++) store_rows(t, g, c[2 * g], c[2 * g + 1]);
 }
 
 } // namespace emu

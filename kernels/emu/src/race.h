@@ -15,6 +15,7 @@ void check_tail(Block* b);
 // An access by an instruction: bounds and alignment are checked always, order in the checked library.
 void check_shared(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc); // not their order
 void shared_access(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc);
+const Allocation* check_global(const void* p, size_t n, unsigned align, bool write, const void* pc); // null for no bytes
 void global_access(Fiber* f, const void* p, size_t n, unsigned align, bool write, const void* pc);
 
 // An access within bounds, for the order only.

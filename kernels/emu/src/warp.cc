@@ -114,12 +114,12 @@ void ldmatrix_x4(unsigned (&r)[4], const void* row, bool transposed) {
 	if (!meet(f, Meet::ldmatrix, pc)) return;
 	for (int i = 0; i < 4; i++) {
 		count_conflicts(f->of, w.place + 8 * i);
+		const void* const* rows = w.place + 8 * i;
+		for (int l = 0; l < 32 && !transposed; l++) memcpy(&w.r[l][i], (const char*)rows[l / 4] + l % 4 * 4, 4);
+		if (!transposed) continue;
 		uint16_t m[8][8];
-		for (int j = 0; j < 8; j++) memcpy(m[j], w.place[8 * i + j], 16);
-		for (int l = 0; l < 32; l++) {
-			int g = l / 4, q = l % 4 * 2;
-			w.r[l][i] = transposed ? m[q][g] | (unsigned)m[q + 1][g] << 16 : m[g][q] | (unsigned)m[g][q + 1] << 16;
-		}
+		for (int j = 0; j < 8; j++) memcpy(m[j], rows[j], 16);
+		for (int l = 0; l < 32; l++) w.r[l][i] = m[l % 4 * 2][l / 4] | (unsigned)m[l % 4 * 2 + 1][l / 4] << 16;
 	}
 	go(f);
 }
@@ -161,35 +161,30 @@ void mma_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 	Fiber* f = running();
 	Warp& w = *f->warp;
 	check_set(f, c, a, b0, b1, pc);
-	w.c[f->lane] = c;
-	w.a[f->lane] = a;
-	w.b[f->lane][0] = b0;
-	w.b[f->lane][1] = b1;
-	if (!meet(f, Meet::mma, pc)) return;
-	Tile t;
-	for (int l = 0; l < 32; l++) {
-		int g = l / 4, q = l % 4;
-		const unsigned* a = w.a[l];
-		t.a[g][q] = a[0];
-		t.a[g + 8][q] = a[1];
-		t.a[g][q + 4] = a[2];
-		t.a[g + 8][q + 4] = a[3];
-		t.b[q][g] = w.b[l][0];
-		t.b[q + 4][g] = w.b[l][1];
-		memcpy(&t.c[g][2 * q], w.c[l], 8);
-		memcpy(&t.c[g + 8][2 * q], w.c[l] + 2, 8);
+	int l = f->lane;
+	memcpy(w.tile.c[l], c, 16);
+	memcpy(w.tile.a[l], a, 16);
+	w.tile.b[l][0] = b0;
+	w.tile.b[l][1] = b1;
+	if (meet(f, Meet::mma, pc)) {
+		mma(w.tile);
+		memcpy(w.sum, w.tile.c, sizeof w.sum); // a lane that runs ahead brings its next operands before others have fetched
+		go(f);
 	}
-	mma(t);
-	for (int l = 0; l < 32; l++) {
-		int g = l / 4, q = l % 4;
-		memcpy(w.c[l], &t.c[g][2 * q], 8);
-		memcpy(w.c[l] + 2, &t.c[g + 8][2 * q], 8);
-	}
-	go(f);
+	memcpy(c, w.sum[l], 16);
 }
 
-// One thread at a time of a block runs, and blocks that run beside it go through the host's atomics.
-void atom_add(unsigned* p, unsigned x) { __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
-void atom_add(unsigned long long* p, unsigned long long x) { __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
+// One thread at a time of a block runs, and blocks that run beside it go through the host's atomics. No order is needed
+// between additions to integers.
+template <class T>
+static void add(T* p, T x, const void* pc) {
+	Fiber* f = running();
+	if (is_shared(f->of, p)) check_shared(f, p, sizeof x, sizeof x, true, pc);
+	else check_global(p, sizeof x, sizeof x, true, pc);
+	__atomic_fetch_add(p, x, __ATOMIC_RELAXED);
+}
+
+void atom_add(unsigned* p, unsigned x) { add(p, x, CALLER); }
+void atom_add(unsigned long long* p, unsigned long long x) { add(p, x, CALLER); }
 
 } // namespace emu

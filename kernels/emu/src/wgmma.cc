@@ -63,36 +63,19 @@ static void compute(Warp& w, const Wgmma& o) {
 	int first = w.index % 4 * 16;
 	Operand a(o.a, o.a_by_columns), b(o.b, o.b_by_rows);
 	if (o.registers) {
-		for (int l = 0; l < 32; l++) {
-			int g = l / 4, q = l % 4;
-			t.a[g][q] = o.ra[l][0];
-			t.a[g + 8][q] = o.ra[l][1];
-			t.a[g][q + 4] = o.ra[l][2];
-			t.a[g + 8][q + 4] = o.ra[l][3];
-		}
+		memcpy(t.a, o.ra, sizeof t.a);
 	} else {
 		for (int i = 0; i < 16; i++)
-			for (int k = 0; k < 8; k++) t.a[i][k] = pair(o, a, first + i, 2 * k);
+			for (int k = 0; k < 16; k += 2) t.at_a(i, k) = pair(o, a, first + i, k);
 	}
 	Sums& s = sums_of(w, o.c);
 	for (int j = 0; j < o.n / 8; j++) {
-		for (int k = 0; k < 8; k++)
-			for (int i = 0; i < 8; i++) t.b[k][i] = pair(o, b, 8 * j + i, 2 * k);
-		for (int l = 0; l < 32; l++) {
-			int g = l / 4, q = l % 4;
-			float* v = &s.value[l * (o.n / 2) + 4 * j];
-			for (int i = 0; i < 2; i++) {
-				t.c[g][2 * q + i] = o.add ? v[i] : 0;
-				t.c[g + 8][2 * q + i] = o.add ? v[2 + i] : 0;
-			}
-		}
+		for (int k = 0; k < 16; k += 2)
+			for (int i = 0; i < 8; i++) t.at_b(k, i) = pair(o, b, 8 * j + i, k);
+		memset(t.c, 0, sizeof t.c);
+		for (int l = 0; l < 32 && o.add; l++) memcpy(t.c[l], &s.value[l * (o.n / 2) + 4 * j], 16);
 		mma(t);
-		for (int l = 0; l < 32; l++) {
-			int g = l / 4, q = l % 4;
-			float* v = &s.value[l * (o.n / 2) + 4 * j];
-			memcpy(v, &t.c[g][2 * q], 8);
-			memcpy(v + 2, &t.c[g + 8][2 * q], 8);
-		}
+		for (int l = 0; l < 32; l++) memcpy(&s.value[l * (o.n / 2) + 4 * j], t.c[l], 16);
 	}
 }
 

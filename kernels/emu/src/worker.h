@@ -40,5 +40,3 @@ struct Worker {
 void catch_faults();
 
 } // namespace emu
-
-extern "C" void emu_switch(void** save, void* to);
