@@ -400,7 +400,7 @@ import threading, time
 made = 0
 try:
     for _ in range(2000):
-        threading.Thread(target=time.sleep, args=(0.2,), daemon=True).start()
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
         made += 1
 except RuntimeError as e:
     print(e)
