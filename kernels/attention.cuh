@@ -135,7 +135,7 @@ DEVICE void exps(float (&s)[N][4], int first, int h, int seen, float c, float to
 	for (int j = 0; j < 4; j++)
 		for (int i = 0; i < 2; i++) {
 			float& x = s[first + j][2 * h + i];
-			x = 8 * (first + j) + 2 * q + i < seen ? exp2_poly(fma32(x, c, shift)) : 0;
+			x = 8 * (first + j) + 2 * q + i < seen + PLANT(attention_mask) ? exp2_poly(fma32(x, c, shift)) : 0;
 			sum += x;
 		}
 }

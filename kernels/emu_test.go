@@ -17,7 +17,7 @@ func capability(t *testing.T, n string) { emulate(t, "capability", n, "9.0") }
 // emulate changes a setting for the time of a test.
 func emulate(t *testing.T, setting, value, usual string) {
 	t.Helper()
-	file := emu.Find(emu.Plain)
+	file := kerneltest.Emulator()
 	if file == "" {
 		return // kerneltest.GPU says so
 	}
@@ -38,7 +38,7 @@ func emulate(t *testing.T, setting, value, usual string) {
 // TestBankConflicts says that no warp waits for shared memory: eight rows of a matrix that ldmatrix takes at once lie in
 // different banks, in every kernel, however its operands are turned.
 func TestBankConflicts(t *testing.T) {
-	file := emu.Find(emu.Plain)
+	file := kerneltest.Emulator()
 	if file == "" {
 		t.Skip("the emulated card is not built")
 	}

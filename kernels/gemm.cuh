@@ -21,6 +21,7 @@ struct Gemm {
 	DEVICE static int warp_col() { return threadIdx.x / 32 % WARPS_N * WN; }
 
 	DEVICE void zero() {
+		if (PLANT(gemm_zero)) return;
 #pragma unroll
 		for (int i = 0; i < WM / 16; i++)
 #pragma unroll
@@ -53,9 +54,10 @@ struct Gemm {
 			cp_async_commit();
 		}
 		for (int s = 0; s < steps; s++) {
-			cp_async_wait<STAGES - 2>();
-			sync_block();  // stage s is there for all, and nobody reads the stage before it any more
-			if (s + STAGES - 1 < steps) fetch(load_a, load_b, shared + (s + STAGES - 1) % STAGES * STAGE);
+			if (PLANT(gemm_wait)) cp_async_wait<STAGES - 1>();
+			else cp_async_wait<STAGES - 2>();
+			if (!PLANT(gemm_barrier)) sync_block();  // stage s is there for all, and nobody reads the stage before it any more
+			if (s + STAGES - 1 < steps) fetch(load_a, load_b, shared + (s + STAGES - (PLANT(gemm_stage) ? 0 : 1)) % STAGES * STAGE);
 			cp_async_commit();
 			multiply(shared + s % STAGES * STAGE);
 		}

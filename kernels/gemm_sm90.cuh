@@ -45,7 +45,7 @@ struct GemmSM90 {
 			tile_at(tile, M, N, BM, BN, m, n);
 			for (int k = 0; k < steps; k++, i++) {
 				int s = i % STAGES;
-				if (i >= STAGES) mbarrier_wait(&empty[s], (i / STAGES - 1) & 1);
+				if (i >= STAGES && !PLANT(gemm_sm90_empty)) mbarrier_wait(&empty[s], (i / STAGES - 1) & 1);
 				mbarrier_expect_tx(&full[s], STAGE);
 				tma_load_2d(stages + s * STAGE, a, &full[s], k * BK, m);
 				tma_load_2d(stages + s * STAGE + A_BYTES, b, &full[s], k * BK, n);
@@ -62,9 +62,9 @@ struct GemmSM90 {
 			float c[BN / 8][4];
 			for (int k = 0; k < steps; k++, i++) {
 				int s = i % STAGES;
-				mbarrier_wait(&full[s], i / STAGES & 1);
+				if (!PLANT(gemm_sm90_full)) mbarrier_wait(&full[s], i / STAGES & 1);
 				u64 a = wgmma_matrix(stages + s * STAGE + first * BK * 2), b = wgmma_matrix(stages + s * STAGE + A_BYTES);
-				wgmma_fence();
+				if (!PLANT(gemm_sm90_fence)) wgmma_fence();
 #pragma unroll
 				for (int j = 0; j < BK / 16; j++) wgmma_m64n256k16(c, a + 2 * j, b + 2 * j, k + j > 0);
 				wgmma_commit();
@@ -72,7 +72,7 @@ struct GemmSM90 {
 				wgmma_wait<1>();
 				if (k > 0 && threadIdx.x % 32 == 0) mbarrier_arrive(&empty[(i - 1) % STAGES]);
 			}
-			wgmma_wait<0>();
+			if (!PLANT(gemm_sm90_wait)) wgmma_wait<0>();
 			if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[(i - 1) % STAGES]);
 			finish(m + first, n, c);
 		}

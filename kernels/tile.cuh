@@ -74,7 +74,7 @@ struct Loader {
 		for (int i = 0; i < N; i++) {
 			char* dst = tile + swizzled<CHUNKS>(row + i * STEP, chunk);
 			const bf16* src = at + (i64)i * STEP * ld;
-			int n = i * STEP < rows ? max(0, min(8, cols)) : 0;
+			int n = i * STEP < rows + PLANT(tile_rows) ? max(0, min(8, cols)) : 0;
 			if (whole)
 				cp_async16(dst, src, 2 * n);
 			else
@@ -92,7 +92,9 @@ struct Loader {
 template <int CHUNKS, bool DOWN>
 DEVICE void fragment_a(u32 (&r)[4], const char* tile, int row, int k) {
 	int l = threadIdx.x % 32;
-	if (DOWN)
+	if (PLANT(tile_swizzle))
+		ldmatrix_x4(r, tile + ((row + (l & 15)) * CHUNKS + k / 8 + (l >> 4)) * 16);
+	else if (DOWN)
 		ldmatrix_x4_trans(r, tile + swizzled<CHUNKS>(k + (l & 7) + (l >> 4) * 8, row / 8 + (l >> 3 & 1)));
 	else
 		ldmatrix_x4(r, tile + swizzled<CHUNKS>(row + (l & 15), k / 8 + (l >> 4)));

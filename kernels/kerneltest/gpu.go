@@ -1,55 +1,52 @@
 package kerneltest
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"tandem/kernels"
 	"tandem/kernels/cuda"
+	"tandem/kernels/emu"
 )
 
 // GPUVariable, set to 1, makes tests of kernels run on the card that is installed as well.
 const GPUVariable = "TANDEM_TEST_GPU"
 
-// Emulator is the library of the emulated card, under the root of the repository; make emu builds it.
-const Emulator = "build/emu/libcuda-emu.so"
+// EmulatorVariable names another library of the emulated card than emu.Plain, such as the one that looks at every access.
+const EmulatorVariable = "TANDEM_EMULATOR"
+
+// Emulator is the file of the emulated card, which make emu builds; "" if there is none.
+func Emulator() string {
+	if name := os.Getenv(EmulatorVariable); name != "" {
+		return emu.Find(name)
+	}
+	return emu.Find(emu.Plain)
+}
 
 // GPU opens the emulated card, and with TANDEM_TEST_GPU=1 the one that is installed. It skips the test if there is
 // neither. Every launch is waited for, so that a failure names its kernel.
 func GPU(t testing.TB) []*Device {
 	t.Helper()
 	var ds []*Device
-	emulator := find(Emulator)
-	if emulator != "" {
-		ds = append(ds, openGPU(t, cuda.Config{Driver: emulator, Check: true}))
+	if file := Emulator(); file != "" {
+		ds = append(ds, Emulated(t, file))
 	}
 	if os.Getenv(GPUVariable) == "1" {
 		ds = append(ds, openGPU(t, cuda.Config{Check: true}))
 	}
 	if len(ds) == 0 {
-		t.Skipf("there is no %s, which make builds: kernels are not tested", Emulator)
+		t.Skipf("there is no %s, which make builds: kernels are not tested", emu.Plain)
 	}
 	return ds
 }
 
-// find looks for a file in this folder and those above it; "" is nowhere.
-func find(name string) string {
-	dir, err := os.Getwd()
-	for err == nil {
-		at := filepath.Join(dir, name)
-		if _, err := os.Stat(at); err == nil {
-			return at
-		} else if !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir) {
-			return ""
-		}
-		dir = filepath.Dir(dir)
-	}
-	return ""
+// Emulated opens the emulated card of a file.
+func Emulated(t testing.TB, file string) *Device {
+	t.Helper()
+	return openGPU(t, cuda.Config{Driver: file, Check: true})
 }
 
 func openGPU(t testing.TB, cfg cuda.Config) *Device {
