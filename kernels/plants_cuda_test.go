@@ -24,6 +24,8 @@ var plants = []struct{ name, test string }{
 	{"gemm_sm90_fence", "TestLinearCUDA/several_Hopper"},
 	{"gemm_sm90_wait", "TestLinearCUDA/several_Hopper"},
 	{"attention_mask", "TestAttentionCUDA/around_a_page"},
+	{"attention_sm90_empty", "TestAttentionCUDA/Qwen3-4B's_heads"},
+	{"attention_sm90_queries", "TestAttentionWindowCUDA"},
 }
 
 func TestPlantsCUDA(t *testing.T) {
