@@ -39,7 +39,6 @@ struct AttentionSM90 {
 			if (threadIdx.x >= 32) return;
 			each_chunk(a.rows, window, rows, k, G, [&](const Chunk& chunk) {
 				if (threadIdx.x == 0) produce(chunk, kv);
-				syncwarp();
 			});
 		} else {
 			setmaxnreg_inc<232>();
@@ -58,7 +57,7 @@ struct AttentionSM90 {
 		int s = a.rows.seq[chunk.t];
 		for (int i = 0; i < 2 * tiles(chunk); i++, boxes++) {
 			int to = slot(boxes), pages = min(2, blocks(chunk.keys(), PAGE) - i / 2 * 2);
-			if (boxes >= 2 * STAGES && !PLANT(attention_sm90_empty)) mbarrier_wait(&empty[to], phase(boxes) ^ 1);
+			if (boxes >= 2 * STAGES) mbarrier_wait(&empty[to], phase(boxes) ^ 1);
 			mbarrier_expect_tx(&full[to], pages * PAGE * E * 2);
 			for (int p = 0; p < pages; p++) {
 				i64 row = (a.pages.plane(s, i / 2 * 2 + p, i % 2, chunk.k) - a.pages.kv) / E;
@@ -71,7 +70,7 @@ struct AttentionSM90 {
 	// The warpgroup's queries, 64 columns at a time, and their descriptors for each 16 of E.
 	DEVICE void fetch(const Chunk& chunk, int group) {
 		int heads = a.rows.H + a.pages.K, first = 64 * group;
-		if (!PLANT(attention_sm90_queries)) bar_sync(QUERIES_1 + group, 128);  // nobody multiplies those of the chunk before
+		bar_sync(QUERIES_1 + group, 128);  // nobody multiplies those of the chunk before
 		for (int i = threadIdx.x % 128; i < 64 * 16; i += 128) {
 			int r = i / 16, c = i % 16;
 			char* dst = queries + (2 * group + c / 8) * Q_HALF + swizzled<8>(r, c % 8);
