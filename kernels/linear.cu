@@ -4,8 +4,8 @@
 //
 // A block has a tile of the output, all of the reduction, and one accumulator per output: no split over k, so that a row's
 // bits depend on neither the batch nor the tile. Many rows: tiles of 128×128, 2 blocks of 8 warps on a multiprocessor;
-// the roof is the tensor cores'. Few rows (decoding): w is read once, in tiles of 64 or 32 rows so that there are enough
-// blocks to keep the memory busy; the roof is N·K·2 bytes.
+// the roof is the tensor cores'. Few rows (decoding): w is read once, in tiles of 64 or 32 of its rows so that there are
+// enough blocks to keep the memory busy; the roof is N·K·2 bytes.
 #include "gemm.cuh"
 
 struct LinearArgs {
@@ -38,6 +38,7 @@ DEVICE void linear(const LinearArgs& a, char* shared) {
 
 typedef Gemm<128, 128, 64, 64, 32, 3, false, false> Linear128;
 typedef Gemm<64, 64, 64, 32, 32, 4, false, false> Linear64;
+typedef Gemm<32, 32, 128, 16, 16, 4, false, false> Linear32;
 typedef Gemm<16, 32, 128, 16, 16, 5, false, false> Linear16;
 
 KERNEL(linear_128, LinearArgs, a, Linear128::THREADS, 2) {
@@ -48,6 +49,11 @@ KERNEL(linear_128, LinearArgs, a, Linear128::THREADS, 2) {
 KERNEL(linear_64, LinearArgs, a, Linear64::THREADS, 3) {
 	SHARED(shared);
 	linear<Linear64, 64, 64>(a, shared);
+}
+
+KERNEL(linear_32, LinearArgs, a, Linear32::THREADS, 3) {
+	SHARED(shared);
+	linear<Linear32, 32, 32>(a, shared);
 }
 
 KERNEL(linear_16, LinearArgs, a, Linear16::THREADS, 3) {

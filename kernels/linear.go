@@ -202,6 +202,7 @@ func linearDWGo(m *Memory, args unsafe.Pointer, lo, hi int) {
 var (
 	gemm128 = gemmTile{suffix: "_128", rows: 128, cols: 128, threads: 256, shared: 3 * (128 + 128) * 64 * 2}
 	gemm64  = gemmTile{suffix: "_64", rows: 64, cols: 64, threads: 128, shared: 4 * (64 + 64) * 64 * 2}
+	gemm32  = gemmTile{suffix: "_32", rows: 32, cols: 32, threads: 128, shared: 4 * (32 + 32) * 128 * 2}
 	gemm16  = gemmTile{suffix: "_16", rows: 16, cols: 32, threads: 64, shared: 5 * (16 + 32) * 128 * 2}
 )
 
@@ -249,6 +250,8 @@ func linearGrid(gpu GPU, args unsafe.Pointer) Grid {
 		return Grid{}
 	case a.T <= 16:
 		return gemm16.grid("linear", a.T, a.N)
+	case a.T <= 32 && gemm64.blocks(a.T, a.N) < gpu.SMs:
+		return gemm32.grid("linear", a.T, a.N)
 	case gemmSM90.fits(gpu, a.T, a.N, a.K, a.x, a.w):
 		return gemmSM90.boxed(gpu, "linear_sm90", a.T, a.N, a.K, a.x, a.w)
 	}
