@@ -190,12 +190,13 @@ func (form chainForm) check(t *testing.T, name string, c []float32, N int, want 
 	if n == len(c) {
 		return
 	}
-	t.Errorf("%s: %d of %d sums are those of %v", name, n, len(c), modelled)
+	best, most := modelled, n
 	for m, model := range models {
-		if other := agree(model); other > n {
-			t.Errorf("%s: %d are those of %v", name, other, m)
+		if other := agree(model); other > most {
+			best, most = m, other
 		}
 	}
+	t.Errorf("%s: %d of %d sums are those of %v; %d are those of %v", name, n, len(c), modelled, most, best)
 }
 
 func chainBy(m tensorCore, a, b []float32) []float32 {
