@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -177,6 +178,10 @@ func metrics(t *testing.T, dir string) []string {
 	var out []string
 	for i, m := range rows[map[string]any](t, read(t, filepath.Join(dir, "metrics.jsonl"))) {
 		for _, key := range []string{"seconds", "replayed", "cached", "preempted", "peak_pages", "engine_rows", "engine_idle", "memory", "memory_planned", "memory_resident"} {
+			delete(m, key)
+		}
+		for f := range reflect.TypeFor[trainer.Hardware]().Fields() {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			delete(m, key)
 		}
 		maps.DeleteFunc(m, func(key string, _ any) bool {

@@ -4,7 +4,8 @@
 #   x.sm_90a.cubin     H100, H200     x.sm_100a.cubin    B200     x.compute_90.ptx    whatever comes later
 #
 # Beside each lie its entries and, for a cubin, what ptxas and the disassembly say of every entry (.facts): kernel, card,
-# registers, spilled bytes, static shared memory, HMMA and HGMMA instructions. x_sm90.cu is for Hopper alone.
+# registers, spilled bytes, static shared memory, HMMA and HGMMA instructions. Dynamic shared memory is what the launches of
+# the Go side ask for: bench/shared.txt has it, and a test keeps it. x_sm90.cu is for Hopper alone.
 
 FLAGS := -I kernels --fmad=false --ftz=false --prec-div=true --prec-sqrt=true
 STEMS := $(patsubst kernels/%.cu,%,$(wildcard kernels/*.cu))
@@ -44,10 +45,12 @@ $(OUT)/%.gz: $(OUT)/%
 $(OUT)/index.txt: $(ALL:%=$(OUT)/%.entries) $(OUT)/sources
 	@(echo "cuda $(VERSION)"; for i in $(sort $(ALL)); do echo $$i.gz $$(cat $(OUT)/$$i.entries); done) >$@
 
-$(OUT)/ptxas.txt: $(patsubst %,$(OUT)/%.facts,$(filter %.cubin,$(ALL))) $(OUT)/sources
+$(OUT)/ptxas.txt: $(patsubst %,$(OUT)/%.facts,$(filter %.cubin,$(ALL))) $(OUT)/sources bench/shared.txt
 	@(echo "# What nvcc $(VERSION) makes of every kernel; make kernels writes it, and a test holds it to the sources."; \
-	(echo kernel card registers spilled shared HMMA HGMMA; cat /dev/null $(filter %.facts,$^) | sort) | \
-	awk '{ printf "%-32s %-8s %9s %8s %7s %6s %6s\n", $$1, $$2, $$3, $$4, $$5, $$6, $$7 }') >$@
+	(echo kernel card registers spilled static HMMA HGMMA; cat /dev/null $(filter %.facts,$^) | sort) | \
+	awk 'FILENAME != "-" { dynamic[$$1 " " $$2] = $$3; next } \
+	{ d = FNR == 1 ? "dynamic" : ($$1 " " $$2) in dynamic ? dynamic[$$1 " " $$2] : "?"; \
+	printf "%-32s %-8s %9s %8s %7s %8s %6s %6s\n", $$1, $$2, $$3, $$4, $$5, d, $$6, $$7 }' bench/shared.txt -) >$@
 
 $(IMAGES)/%: $(OUT)/%
 	@cp $< $@

@@ -15,19 +15,26 @@ var spills = map[string]string{
 	"attention_128 sm_90a": "the rows' sums, some 13 words for a tile of 128 keys beside 256 MMAs; on this card only pages where TMA's boxes don't fit come here",
 }
 
-// bench/ptxas.txt is what nvcc makes of the sources, and no kernel spills without a reason. Without the compiler that the
-// file names, only the file is looked at.
+// bench/ptxas.txt is what nvcc makes of the sources, with the dynamic shared memory of bench/shared.txt, and no kernel spills
+// without a reason. Without the compiler that the file names, only the files are looked at.
 func TestPtxas(t *testing.T) {
 	want, err := os.ReadFile("../../bench/ptxas.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(want)), "\n")
+	shared, err := os.ReadFile("../../bench/shared.txt") // which TestSharedMemory of bench holds to the launches
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, l := range lines[min(2, len(lines)):] {
 		words := strings.Fields(l)
-		if len(words) < 7 {
+		if len(words) < 8 {
 			t.Errorf("bench/ptxas.txt: %q", l)
 			continue
+		}
+		if row := fmt.Sprintf("\n%s %s %s\n", words[0], words[1], words[5]); !strings.Contains(string(shared), row) {
+			t.Errorf("%s on %s: %s bytes of dynamic shared memory are not what launches ask for: go test ./bench -run Shared -write, then make kernels", words[0], words[1], words[5])
 		}
 		if reason := spills[words[0]+" "+words[1]]; words[3] == "0" && reason != "" {
 			t.Errorf("%s does not spill on %s: the reason why it may can go", words[0], words[1])
