@@ -52,6 +52,9 @@ func (l *loop) begin(o *trainOptions) (err error) {
 	}
 	fmt.Printf("%s: %s on %s, %d parameters, run directory %s\n",
 		l.recipe.Name, l.setup.source, l.dev.Name(), model.Count(l.setup.weights.Config), l.dir.Path())
+	if l.setup.plan.Machine.Card != nil {
+		fmt.Printf("memory: %s\n", l.setup.plan.Line())
+	}
 	if l.t, err = trainer.New(l.dev, l.setup.weights, l.setup.task, l.setup.plan.Chosen(l.recipe), l.dir, l.within); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"unsafe"
 
 	"tandem/kernels"
+	"tandem/kernels/cuda/telemetry"
 )
 
 // Config says which card, and how. The zero value is the first card of the installed driver.
@@ -47,6 +48,8 @@ type Device struct {
 	kernels map[string]*kernel
 	arenas  []C.CUdeviceptr
 	taken   int // bytes of all arenas
+	meter   *telemetry.Monitor
+	own     func() (bytes int, ok bool) // what of the card is this process's, as far as that is known; nil until it is asked
 	pinned  []unsafe.Pointer
 	shared  []unsafe.Pointer // whole pages of others
 	queues  []*Queue
@@ -174,6 +177,9 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	defer d.driver.free()
+	if d.meter != nil {
+		d.meter.Close()
+	}
 	if d.ctx == nil {
 		return nil
 	}
