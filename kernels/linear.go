@@ -222,7 +222,7 @@ var gemmSM90 = gemmTile{rows: 128, cols: 256, threads: 384, shared: 1024 + 4*(12
 
 // fits says that the product of x (M, K) and w (N, K) is large enough and lies as boxes want it.
 func (t gemmTile) fits(gpu GPU, M, N, K int32, x, w Ptr) bool {
-	return gpu.Major == 9 && gpu.Minor == 0 && t.blocks(M, N) >= gpu.SMs && K%8 == 0 && x%16 == 0 && w%16 == 0
+	return gpu.Hopper && t.blocks(M, N) >= gpu.SMs && K%8 == 0 && x%16 == 0 && w%16 == 0
 }
 
 func (t gemmTile) boxed(gpu GPU, kernel string, M, N, K int32, x, w Ptr) Grid {

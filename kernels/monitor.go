@@ -42,3 +42,19 @@ const (
 	HeldByHardware                   // a circuit that slows it down to protect it, from heat or want of power as a rule
 	HeldByOthers                     // settings, other cards
 )
+
+// Metered is a device that tells what its memory has gone to.
+type Metered interface {
+	Usage() (Usage, error)
+}
+
+// Usage is what a device's memory has gone to, in bytes.
+type Usage struct {
+	Free   int  // left for who asks first
+	Taken  int  // by Alloc
+	Beyond int  // for us as well, by the device itself: its context, code, recorded steps, stacks, what it rounds up
+	Exact  bool // Beyond is known; else it is what is gone since the device was opened, with the share of others and without the context
+}
+
+// Ours is what there is for us: free, or gone to us.
+func (u Usage) Ours() int { return u.Free + u.Taken + u.Beyond }

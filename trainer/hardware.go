@@ -26,6 +26,7 @@ type Hardware struct {
 	Energy         *float64 `json:"energy,omitempty"`           // J
 	EnergyPerToken *float64 `json:"energy_per_token,omitempty"` // J for every token sampled, what is done with it included
 
+	MemoryBeyond   *float64 `json:"memory_beyond,omitempty"`   // bytes that the device took for the run beside its arenas
 	MemoryCard     *float64 `json:"memory_card,omitempty"`     // bytes in use, by whatever process, the most
 	ECCUncorrected *float64 `json:"ecc_uncorrected,omitempty"` // memory errors since this process began
 	ECCCorrected   *float64 `json:"ecc_corrected,omitempty"`

@@ -32,8 +32,11 @@ type Trainer struct {
 	saved  time.Duration // spent on the run directory since the last step's figures
 	fixed  Spent         // what is the same in every step
 	device kernels.Device
+	plan   Plan
 	watch  *watch   // of the device's hardware
 	notes  []string // that nobody has read yet
+
+	measured, overrun bool // what the device takes beyond the arenas has been told; it was more than the reserve
 }
 
 // Progress is how far a step is.
@@ -69,7 +72,7 @@ func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *ru
 	if notify == nil {
 		notify = func(Progress) {}
 	}
-	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: NewPlayer(e, task.Env), learner: l, imported: given, notify: notify, device: dev}
+	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: NewPlayer(e, task.Env), learner: l, imported: given, notify: notify, device: dev, plan: plan}
 	t.fixed.MemoryPlanned = plan.Taken()
 	t.fixed.Pages = e.Config().Pages
 	for _, n := range l.notes {
@@ -85,7 +88,7 @@ func (t *Trainer) note(format string, args ...any) {
 }
 
 // Notes are sentences for the user that have come up since the last call: what was ignored when a teacher was loaded, what
-// the hardware does not tell, what holds it back.
+// the hardware does not tell, what holds it back, what the device took beyond the plan's arenas.
 func (t *Trainer) Notes() []string {
 	notes := t.notes
 	t.notes = nil
@@ -174,6 +177,7 @@ func (t *Trainer) Step(ctx context.Context) (Metrics, error) {
 	}
 	m.finish()
 	m.watched(t.watch, readings)
+	t.beyond(&m)
 	m.finishTimes(time.Since(begun), t.saved)
 	m.Memory, m.MemoryResident, t.saved = taken(t.device), resident(), 0
 	t.step++

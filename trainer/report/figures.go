@@ -125,6 +125,7 @@ var figures = []Figure{
 	{"memory", "memory", "bytes", "taken from the device; 0 where it does not tell"},
 	{"memory_planned", "memory", "bytes", "that the plan says will be taken"},
 	{"memory_resident", "memory", "bytes", "of the process that are in the machine's memory"},
+	{"memory_beyond", "memory", "bytes", "that the card took for the run beside its arenas: context, kernels, graphs; where the system does not tell what is whose, what is gone since the run was opened"},
 	{"memory_card", "memory", "bytes", "in use on the card, by whatever process: the most of all readings"},
 
 	{"power", "hardware", "W", "that the card drew, mean"},
