@@ -185,6 +185,32 @@ DEVICE double ln1p64(double x) { return x < 0.25 ? twice_atanh(x / (2 + x)) : ln
 DEVICE float ln_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)ln64(x) : x; }
 DEVICE float log2_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)(ln64(x) * 1.4426950408889634) : x; }
 
+// c[i][j] += a[i]·b and c[i][j+1] += a[i]·b' for every i, where b and b' are of 8 columns each, as ldmatrix_x4 brings them: 2·M
+// times mma_bf16.
+template <int M, int N>
+DEVICE void mma_bf16_columns(float (&c)[M][N][4], int j, const u32 (&a)[M][4], const u32 (&b)[4]) {
+#ifdef __CUDACC__
+#pragma unroll
+	for (int i = 0; i < M; i++) {
+		mma_bf16(c[i][j], a[i], b[0], b[1]);
+		mma_bf16(c[i][j + 1], a[i], b[2], b[3]);
+	}
+#else
+	emu::mma_bf16(c[0][j], a[0], b, {M, 2, 4 * N});
+#endif
+}
+
+// The same for 16 rows.
+template <int N>
+DEVICE void mma_bf16_columns(float (&c)[N][4], int j, const u32 (&a)[4], const u32 (&b)[4]) {
+#ifdef __CUDACC__
+	mma_bf16(c[j], a, b[0], b[1]);
+	mma_bf16(c[j + 1], a, b[2], b[3]);
+#else
+	emu::mma_bf16(c[j], a, b, {1, 2, 0});
+#endif
+}
+
 // The sum over the 32 lanes, in every lane: 16 apart first, then 8, 4, 2, 1.
 DEVICE float sum_warp(float x) {
 	for (int d = 16; d > 0; d /= 2) x += shfl_xor(x, d);

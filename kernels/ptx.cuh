@@ -280,7 +280,8 @@ DEVICE void mma_bf16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
-	emu::mma_bf16(c, a, b0, b1);
+	const u32 b[] = {b0, b1};
+	emu::mma_bf16(c, a, b, {1, 1, 0});
 #endif
 }
 
