@@ -8,9 +8,16 @@
 #include "ptx.cuh"
 
 // KERNEL(linear, LinearArgs, a, 256, 2) { ... }: an entry with its argument, the threads of a block, and how many blocks
-// should fit on a multiprocessor.
+// should fit on a multiprocessor. Its blocks may be placed while the kernel before ends, and wait for that before anything else.
 #ifdef __CUDACC__
-#define KERNEL(name, Args, a, threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args a)
+#define KERNEL(name, Args, a, threads, blocks)                                                           \
+	DEVICE void name##_body(const Args& a);                                                                \
+	extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args args) { \
+		griddepcontrol_wait();                                                                               \
+		griddepcontrol_launch_dependents();                                                                  \
+		name##_body(args);                                                                                   \
+	}                                                                                                      \
+	DEVICE void name##_body(const Args& a)
 // The block's dynamic shared memory: SHARED(p); declares char* p, a multiple of 1,024.
 #define SHARED(p)                                       \
 	extern __shared__ __align__(1024) char shared_memory[]; \
