@@ -1,8 +1,8 @@
 // Causal attention through the page table: out = softmax(scale·q·kᵀ)·v for every row of a packed batch.
 //
 // A block has up to 64 queries that share a key head: the G heads of consecutive rows of one sequence. There is a block for
-// every row and key head; those of rows where no chunk begins leave at once. It walks tiles of 128 keys, ascending; keys and
-// values come page by page through a ring of four, while the tile before is multiplied. Four warps of 16 queries each hold q,
+// every 64/G rows and key head, the last rows, which see most, first; it takes the chunks of queries that begin there. It
+// walks tiles of 128 keys, ascending; keys and values come page by page through a ring of four, while the tile before is multiplied. Four warps of 16 queries each hold q,
 // the scores of a tile and the output in registers: 4·E·queries·keys flops at the rate of mma.sync is the roof.
 //
 // attention_decode is for batches of single rows: of 16 queries only G exist. There the four warps share a tile's keys for
@@ -125,13 +125,12 @@ struct Attention {
 
 template <int E>
 DEVICE void attention(const AttentionArgs& a, char* shared) {
-	int G = a.rows.H / a.pages.K, t = blockIdx.x, k = blockIdx.y;
-	if (a.rows.seq[t] < 0) {
-		zero_row(a, t, k, G);
-		return;
-	}
-	Chunk chunk = chunk_at(a.rows, t, k, G);
-	if (chunk.count > 0) Attention<E>(a, chunk, shared).run();
+	int G = a.rows.H / a.pages.K, k = blockIdx.y, window = gridDim.x - 1 - blockIdx.x;
+	zero_padding(a, window, QUERIES / G, k, G, threadIdx.x, Attention<E>::THREADS);
+	each_chunk(a.rows, window, QUERIES / G, k, G, [&](const Chunk& chunk) {
+		Attention<E>(a, chunk, shared).run();
+		sync_block();  // shared memory is free
+	});
 }
 
 KERNEL(attention_128, AttentionArgs, a, 128, 2) {
@@ -256,7 +255,7 @@ template <int E>
 DEVICE void decode(const AttentionArgs& a, char* shared) {
 	int G = a.rows.H / a.pages.K, t = blockIdx.x, k = blockIdx.y;
 	if (a.rows.seq[t] < 0)
-		zero_row(a, t, k, G);
+		zero_row(a, t, k, G, threadIdx.x, Decode<E>::THREADS);
 	else
 		Decode<E>(a, Chunk{t, 1, a.rows.pos[t], k, G}, shared).run();
 }

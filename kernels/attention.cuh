@@ -43,16 +43,34 @@ struct Chunk {
 	DEVICE i64 at(int i, int heads) const { return (i64)(t + i / G) * heads + k * G + i % G; }
 };
 
-// The chunk of at most `queries` that begins at row t. Chunks begin where sequences do and at multiples of queries/G of the
-// position; count is 0 where none begins. All threads of the block get the same answer.
-DEVICE Chunk chunk_at(const RowsArgs& r, int t, int k, int G, int queries = QUERIES) {
-	int s = r.seq[t], rows = queries / G, pos = r.pos[t];
+// The chunk of at most `rows` rows that begins at row t. The whole warp calls it.
+DEVICE Chunk chunk_at(const RowsArgs& r, int t, int k, int G, int rows) {
+	int s = r.seq[t], pos = r.pos[t];
 	Chunk c = {t, 0, pos, k, G};
-	if (t > 0 && r.seq[t - 1] == s && pos % rows != 0) return c;
 	int most = min(rows - pos % rows, r.T - t), lane = threadIdx.x % 32;
 	for (u32 other = 0; !other; c.count += other ? lowest_bit(other) : 32)
 		other = vote_ballot(c.count + lane >= most || r.seq[t + c.count + lane] != s);
 	return c;
+}
+
+// The first row after row `t` in a window of `rows` rows where a chunk begins, or -1: they begin where sequences do and where
+// the position is a multiple of `rows`. The whole warp calls it.
+DEVICE int next_chunk(const RowsArgs& r, int window, int rows, int t) {
+	int lane = threadIdx.x % 32;
+	for (int at = 0; at < rows; at += 32) {
+		int row = window * rows + at + lane;
+		bool there = at + lane < rows && row < r.T && row > t && r.seq[row] >= 0;
+		u32 begins = vote_ballot(there && (row == 0 || r.seq[row - 1] != r.seq[row] || r.pos[row] % rows == 0));
+		if (begins) return window * rows + at + lowest_bit(begins);
+	}
+	return -1;
+}
+
+// Calls attend for the chunks that begin in a window, mostly one. The whole warp calls it. Between two of them nothing is
+// kept but where the last one began: attend takes all registers there are.
+template <class Attend>
+DEVICE void each_chunk(const RowsArgs& r, int window, int rows, int k, int G, Attend attend) {
+	for (int t = -1; (t = next_chunk(r, window, rows, t)) >= 0;) attend(chunk_at(r, t, k, G, rows));
 }
 
 // The chunk's rows of x (T, heads, E), queries as tile rows.
@@ -166,10 +184,16 @@ DEVICE void soften(Running<4>& r, float (&s)[16][4], float (&o)[N][4], const int
 	}
 }
 
-// The rows of padding and of other key heads' output.
-DEVICE void zero_row(const AttentionArgs& a, int t, int k, int G) {
+// Zeros for a key head's part of a row of padding, by `threads` threads.
+DEVICE void zero_row(const AttentionArgs& a, int t, int k, int G, int thread, int threads) {
 	i64 at = (i64)t * a.rows.H + k * G;
-	for (int i = threadIdx.x; i < G * a.pages.E; i += blockDim.x) a.out[at * a.pages.E + i].bits = 0;
+	for (int i = thread; i < G * a.pages.E; i += threads) a.out[at * a.pages.E + i].bits = 0;
 	if (a.lse)
-		for (int i = threadIdx.x; i < G; i += blockDim.x) a.lse[at + i] = 0;
+		for (int i = thread; i < G; i += threads) a.lse[at + i] = 0;
+}
+
+// Zeros for those in a window.
+DEVICE void zero_padding(const AttentionArgs& a, int window, int rows, int k, int G, int thread, int threads) {
+	for (int t = window * rows; t < min((window + 1) * rows, a.rows.T); t++)
+		if (a.rows.seq[t] < 0) zero_row(a, t, k, G, thread, threads);
 }

@@ -80,7 +80,8 @@ type attentionArgs struct {
 
 var attentionOp = Op{Name: "attention", Size: unsafe.Sizeof(attentionArgs{}), CPU: attentionGo, CUDA: attentionGrid}
 
-// attentionGrid has a block for every row and key head; where no chunk of rows begins it leaves at once.
+// attentionGrid has a block for every key head and every window of rows that make as many queries as a block has; single
+// rows have one each.
 func attentionGrid(gpu GPU, args unsafe.Pointer) Grid {
 	a := (*attentionArgs)(args)
 	suffix, E := headSuffix(&a.pages)
@@ -88,12 +89,12 @@ func attentionGrid(gpu GPU, args unsafe.Pointer) Grid {
 	if E == 0 || G > attentionQueries {
 		return Grid{}
 	}
-	g := Grid{Kernel: "attention" + suffix, X: int(a.rows.T), Y: int(a.pages.K), Threads: 128}
+	g := Grid{Kernel: "attention" + suffix, X: blocks(int(a.rows.T), attentionQueries/G), Y: int(a.pages.K), Threads: 128}
 	if a.block == 1 && G <= 16 {
-		g.Kernel = "attention_decode" + suffix
+		g.Kernel, g.X = "attention_decode"+suffix, int(a.rows.T)
 		g.Shared = 16*E*2 + 16*attentionTile*2 + 4*16*4*2 + 3*attentionTile*E*2
 	} else if gpu.Major == 9 && gpu.Minor == 0 && a.pages.E == 128 && a.pages.kv%16 == 0 && a.qk%16 == 0 {
-		g.Kernel, g.Threads, g.Shared = "attention_sm90", 384, 1024+2*attentionQueries*E*2+4*attentionTile*E*2
+		g.Kernel, g.X, g.Threads, g.Shared = "attention_sm90", blocks(int(a.rows.T), 2*attentionQueries/G), 384, 1024+2*attentionQueries*E*2+4*attentionTile*E*2
 		rows := int(a.pages.pages) * 2 * int(a.pages.K) * PageTokens
 		g.Boxes[0] = Box{Ptr: a.pages.kv, Rows: rows, Cols: E, Line: E, BoxRows: PageTokens}
 	} else {

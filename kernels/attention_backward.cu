@@ -188,7 +188,7 @@ struct Backward {
 		}
 	}
 
-	// ---- dq of the chunk that begins at row t
+	// ---- dq of a chunk
 
 	DEVICE void fetch_page(int i, const Chunk& c) {
 		if (i * PAGE < c.keys()) {
@@ -200,10 +200,7 @@ struct Backward {
 		cp_async_commit();
 	}
 
-	DEVICE void queries(int t) {
-		if (a.rows.seq[t] < 0) return;
-		Chunk c = chunk_at(a.rows, t, k, G);
-		if (c.count == 0) return;
+	DEVICE void queries(const Chunk& c) {
 		fetch_queries<E / 8, THREADS>(fixed0, c, a.qk, heads, a.pages.E);
 		fetch_queries<E / 8, THREADS>(fixed1, c, a.dout, a.rows.H, a.pages.E);
 		fetch_page(0, c);
@@ -249,7 +246,7 @@ struct Backward {
 		if (x < pages)
 			keys(x / a.pages.N, x % a.pages.N);
 		else
-			queries(x - pages);
+			each_chunk(a.rows, gridDim.x - 1 - x, QUERIES / G, k, G, [&](const Chunk& c) { queries(c); });
 	}
 };
 

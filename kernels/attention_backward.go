@@ -55,16 +55,17 @@ func attentionDeltaGrid(_ GPU, args unsafe.Pointer) Grid {
 	return Grid{X: int(a.rows.T), Y: 1, Threads: 128}
 }
 
-// attentionBackwardGrid has a block for every page of keys, then one for every row, of every key head.
+// attentionBackwardGrid has a block for every page of keys, then one for every window of rows, of every key head.
 func attentionBackwardGrid(_ GPU, args unsafe.Pointer) Grid {
 	a := (*attentionBackwardArgs)(args)
 	suffix, E := headSuffix(&a.pages)
-	if E == 0 || int(a.rows.H/a.pages.K) > attentionQueries {
+	G := int(a.rows.H / a.pages.K)
+	if E == 0 || G > attentionQueries {
 		return Grid{}
 	}
 	const stages = 2
 	return Grid{
-		Kernel: "attention_backward" + suffix, X: int(a.pages.S*a.pages.N + a.rows.T), Y: int(a.pages.K), Threads: 128,
+		Kernel: "attention_backward" + suffix, X: int(a.pages.S*a.pages.N) + blocks(int(a.rows.T), attentionQueries/G), Y: int(a.pages.K), Threads: 128,
 		Shared: (2+2*stages)*attentionQueries*E*2 + stages*2*attentionQueries*4,
 	}
 }

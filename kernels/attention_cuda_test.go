@@ -60,6 +60,34 @@ func TestAttentionRowAloneCUDA(t *testing.T) {
 	}
 }
 
+// TestAttentionWindowCUDA says so of chunks that begin within the rows of one block.
+func TestAttentionWindowCUDA(t *testing.T) {
+	r := kerneltest.Rand(t)
+	seqs := windowed(r)
+	seed := r.Uint64()
+	for _, d := range kerneltest.GPU(t) {
+		run := func(steps [][]piece) []attended { return attendIn(d, seqs, rand.New(rand.NewPCG(seed, 0)), steps) }
+		whole, got := run([][]piece{wholeSequences(seqs)}), run(windowSteps)
+		for i := range seqs {
+			kerneltest.Same(t, "out", got[i].out, whole[i].out)
+			kerneltest.Same(t, "lse", got[i].lse, whole[i].lse)
+		}
+	}
+}
+
+// windowed are the sequences of windowSteps, in which chunks follow each other within 32 rows, between rows of padding.
+func windowed(r *rand.Rand) (seqs []*sequence) {
+	for _, n := range []int{128, 5, 1, 129} {
+		seqs = append(seqs, randomSequence(r, kernels.BF16, n, 4, 1, 128))
+	}
+	return seqs
+}
+
+var windowSteps = [][]piece{
+	{{0, 0, 117}, {3, 0, 126}},
+	{{-1, 0, 1}, {0, 117, 128}, {1, 0, 5}, {-1, 0, 2}, {2, 0, 1}, {3, 126, 129}},
+}
+
 // TestAttentionBackwardAloneCUDA says the same of a sequence's gradient.
 func TestAttentionBackwardAloneCUDA(t *testing.T) {
 	const H, K, E = 4, 2, 64

@@ -17,14 +17,14 @@ struct AttentionSM90 {
 	enum { QUERIES_1 = 1, QUERIES_2, ZEROS };       // named barriers
 
 	const AttentionArgs& a;
-	const Chunk chunk;
 	char *queries, *ring;
 	u64 *full, *empty;  // (2·STAGES): keys and values in turns; what is there, and what all eight consumer warps have read
-	int tiles;
+	int G, k;
+	int boxes;  // so far through the ring, on either side of it
 
-	DEVICE AttentionSM90(const AttentionArgs& a, const Chunk& chunk, char* shared) : a(a), chunk(chunk), queries(shared + 1024), ring(queries + 4 * Q_HALF) {
+	DEVICE AttentionSM90(const AttentionArgs& a, char* shared) : a(a), queries(shared + 1024), ring(queries + 4 * Q_HALF), boxes(0) {
 		full = (u64*)shared, empty = full + 2 * STAGES;
-		tiles = blocks(chunk.keys(), TILE);
+		G = a.rows.H / a.pages.K, k = blockIdx.y;
 		if (threadIdx.x == 0) {
 			for (int s = 0; s < 2 * STAGES; s++) mbarrier_init(&full[s], 1), mbarrier_init(&empty[s], 8);
 			fence_mbarrier_init();
@@ -33,33 +33,44 @@ struct AttentionSM90 {
 	}
 
 	DEVICE void run(const TensorMap* kv) {
+		int window = gridDim.x - 1 - blockIdx.x, rows = QUERIES / G;  // what sees most comes first
 		if (threadIdx.x < 128) {
 			setmaxnreg_dec<40>();
-			if (threadIdx.x == 0) produce(kv);
+			if (threadIdx.x >= 32) return;
+			each_chunk(a.rows, window, rows, k, G, [&](const Chunk& chunk) {
+				if (threadIdx.x == 0) produce(chunk, kv);
+			});
 		} else {
 			setmaxnreg_inc<232>();
-			consume(threadIdx.x / 128 - 1);
+			zero_padding(a, window, rows, k, G, threadIdx.x - 128, 256);
+			each_chunk(a.rows, window, rows, k, G, [&](const Chunk& chunk) { consume(chunk, threadIdx.x / 128 - 1); });
 		}
 	}
 
+	DEVICE static int tiles(const Chunk& chunk) { return blocks(chunk.keys(), TILE); }
+
+	DEVICE static int slot(int box) { return box % (2 * STAGES); }
+	DEVICE static int phase(int box) { return box / (2 * STAGES) & 1; }
+
 	// Keys of tile 0, values of tile 0, keys of tile 1 and so on, each by pages and halves of the columns.
-	DEVICE void produce(const TensorMap* kv) {
+	DEVICE void produce(const Chunk& chunk, const TensorMap* kv) {
 		int s = a.rows.seq[chunk.t];
-		for (int i = 0; i < 2 * tiles; i++) {
-			int slot = i % (2 * STAGES), pages = min(2, blocks(chunk.keys(), PAGE) - i / 2 * 2);
-			if (i >= 2 * STAGES) mbarrier_wait(&empty[slot], (i / (2 * STAGES) - 1) & 1);
-			mbarrier_expect_tx(&full[slot], pages * PAGE * E * 2);
+		for (int i = 0; i < 2 * tiles(chunk); i++, boxes++) {
+			int to = slot(boxes), pages = min(2, blocks(chunk.keys(), PAGE) - i / 2 * 2);
+			if (boxes >= 2 * STAGES) mbarrier_wait(&empty[to], phase(boxes) ^ 1);
+			mbarrier_expect_tx(&full[to], pages * PAGE * E * 2);
 			for (int p = 0; p < pages; p++) {
 				i64 row = (a.pages.plane(s, i / 2 * 2 + p, i % 2, chunk.k) - a.pages.kv) / E;
 				for (int half = 0; half < 2; half++)
-					tma_load_2d(ring + slot * OPERAND + half * HALF + p * PAGE * 128, kv, &full[slot], 64 * half, (int)row);
+					tma_load_2d(ring + to * OPERAND + half * HALF + p * PAGE * 128, kv, &full[to], 64 * half, (int)row);
 			}
 		}
 	}
 
 	// The warpgroup's queries, 64 columns at a time, and their descriptors for each 16 of E.
-	DEVICE void fetch(int group) {
+	DEVICE void fetch(const Chunk& chunk, int group) {
 		int heads = a.rows.H + a.pages.K, first = 64 * group;
+		bar_sync(QUERIES_1 + group, 128);  // nobody multiplies those of the chunk before
 		for (int i = threadIdx.x % 128; i < 64 * 16; i += 128) {
 			int r = i / 16, c = i % 16;
 			char* dst = queries + (2 * group + c / 8) * Q_HALF + swizzled<8>(r, c % 8);
@@ -72,8 +83,8 @@ struct AttentionSM90 {
 		bar_sync(QUERIES_1 + group, 128);
 	}
 
-	DEVICE void consume(int group) {
-		fetch(group);
+	DEVICE void consume(const Chunk& chunk, int group) {
+		fetch(chunk, group);
 		int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32, g = lane / 4;
 		float o[16][4];
 		for (int j = 0; j < 16; j++)
@@ -81,21 +92,21 @@ struct AttentionSM90 {
 		Running<4> r;
 		int query[2], sees[2];
 		for (int h = 0; h < 2; h++) query[h] = 64 * group + 16 * warp + g + 8 * h, sees[h] = chunk.sees(query[h]);
-		for (int tile = 0; tile < tiles; tile++) {
+		for (int tile = 0; tile < tiles(chunk); tile++, boxes += 2) {
 			float s[16][4];
-			int slot = 2 * tile % (2 * STAGES), phase = tile / STAGES & 1;
-			mbarrier_wait(&full[slot], phase);
+			int at = slot(boxes);  // of keys; values are in the next one
+			mbarrier_wait(&full[at], phase(boxes));
 			wgmma_fence();
 #pragma unroll
 			for (int e = 0; e < 8; e++)
 				wgmma_m64n128k16(s, wgmma_matrix(queries + (2 * group + e / 4) * Q_HALF) + e % 4 * 2,
-				                 wgmma_matrix(ring + slot * OPERAND + e / 4 * HALF) + e % 4 * 2, e > 0);
+				                 wgmma_matrix(ring + at * OPERAND + e / 4 * HALF) + e % 4 * 2, e > 0);
 			wgmma_commit();
 			wgmma_wait<0>();
-			if (lane == 0) mbarrier_arrive(&empty[slot]);
+			if (lane == 0) mbarrier_arrive(&empty[at]);
 			soften(r, s, o, sees, tile * TILE);
-			mbarrier_wait(&full[slot + 1], phase);
-			char* values = ring + (slot + 1) * OPERAND;
+			mbarrier_wait(&full[at + 1], phase(boxes));
+			char* values = ring + (at + 1) * OPERAND;
 			if ((tile + 1) * TILE > chunk.keys()) clear_values(values, chunk.keys() - tile * TILE);
 			wgmma_fence();
 #pragma unroll
@@ -106,9 +117,9 @@ struct AttentionSM90 {
 			}
 			wgmma_commit();
 			wgmma_wait<0>();
-			if (lane == 0) mbarrier_arrive(&empty[slot + 1]);
+			if (lane == 0) mbarrier_arrive(&empty[at + 1]);
 		}
-		finish(r, o, query);
+		finish(chunk, r, o, query);
 	}
 
 	// Rows of values that nobody has written are zeros: what is there may be NaN.
@@ -119,7 +130,7 @@ struct AttentionSM90 {
 		bar_sync(ZEROS, 256);
 	}
 
-	DEVICE void finish(Running<4>& r, float (&o)[16][4], const int (&query)[2]) {
+	DEVICE void finish(const Chunk& chunk, Running<4>& r, float (&o)[16][4], const int (&query)[2]) {
 #pragma unroll
 		for (int h = 0; h < 2; h++) {
 			float sum = r.total(h);
@@ -136,12 +147,5 @@ struct AttentionSM90 {
 
 KERNEL(attention_sm90, AttentionSM90Args, p, AttentionSM90::THREADS, 1) {
 	SHARED(shared);
-	const AttentionArgs& a = p.a;
-	int G = a.rows.H / a.pages.K, t = blockIdx.x, k = blockIdx.y;
-	if (a.rows.seq[t] < 0) {
-		zero_row(a, t, k, G);
-		return;
-	}
-	Chunk chunk = chunk_at(a.rows, t, k, G, AttentionSM90::QUERIES);
-	if (chunk.count > 0) AttentionSM90(a, chunk, shared).run(&p.kv);
+	AttentionSM90(p.a, shared).run(&p.kv);
 }

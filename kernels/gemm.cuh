@@ -54,9 +54,8 @@ struct Gemm {
 			cp_async_commit();
 		}
 		for (int s = 0; s < steps; s++) {
-			if (PLANT(gemm_wait)) cp_async_wait<STAGES - 1>();
-			else cp_async_wait<STAGES - 2>();
-			if (!PLANT(gemm_barrier)) sync_block();  // stage s is there for all, and nobody reads the stage before it any more
+			cp_async_wait<STAGES - 2>();
+			sync_block();  // stage s is there for all, and nobody reads the stage before it any more
 			if (s + STAGES - 1 < steps) fetch(load_a, load_b, shared + (s + STAGES - (PLANT(gemm_stage) ? 0 : 1)) % STAGES * STAGE);
 			cp_async_commit();
 			multiply(shared + s % STAGES * STAGE);

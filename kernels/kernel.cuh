@@ -24,10 +24,27 @@
 #define SHARED(p) char* p = emu::shared_memory()
 #endif
 
-// PLANT(name) is true where a test wants to see that a fault is found: if (!PLANT(linear_barrier)) sync_block(). A GPU's
-// kernels have none.
+// PLANT(name) is true where a test wants to see that a fault is found: if (PLANT(gemm_zero)) return. Whatever orders threads
+// can be left out, place by place, without a word in the kernel. A GPU's kernels have neither.
 #ifdef EMU_PLANTS
 #define PLANT(name) emu::planted(#name)
+#define UNLESS_SKIPPED(f) \
+	if (emu::skipped(__FILE__, __LINE__)) { \
+	} else f
+#define sync_block UNLESS_SKIPPED(sync_block)
+#define syncwarp UNLESS_SKIPPED(syncwarp)
+#define bar_sync UNLESS_SKIPPED(bar_sync)
+#define bar_arrive UNLESS_SKIPPED(bar_arrive)
+#define mbarrier_wait UNLESS_SKIPPED(mbarrier_wait)
+#define mbarrier_arrive UNLESS_SKIPPED(mbarrier_arrive)
+#define mbarrier_expect_tx UNLESS_SKIPPED(mbarrier_expect_tx)
+#define cp_async_commit UNLESS_SKIPPED(cp_async_commit)
+#define cp_async_wait UNLESS_SKIPPED(cp_async_wait)
+#define wgmma_fence UNLESS_SKIPPED(wgmma_fence)
+#define wgmma_commit UNLESS_SKIPPED(wgmma_commit)
+#define wgmma_wait UNLESS_SKIPPED(wgmma_wait)
+#define fence_proxy_async UNLESS_SKIPPED(fence_proxy_async)
+#define fence_mbarrier_init UNLESS_SKIPPED(fence_mbarrier_init)
 #else
 #define PLANT(name) false
 #endif

@@ -13,8 +13,6 @@ import (
 // Faults that can be switched on in the kernels as they are shipped: each makes the tests of its operation fail, which
 // therefore run once more, in a process of their own.
 var plants = []struct{ name, test string }{
-	{"gemm_barrier", "TestLinearCUDA/over_a_tile"},
-	{"gemm_wait", "TestLinearCUDA/over_a_tile"},
 	{"gemm_stage", "TestLinearCUDA/over_a_tile"},
 	{"gemm_zero", "TestLinearCUDA/over_a_tile"},
 	{"tile_swizzle", "TestLinearCUDA/over_a_tile"},

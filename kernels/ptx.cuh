@@ -284,6 +284,8 @@ DEVICE void mbarrier_init(u64* bar, u32 count) {
 DEVICE void fence_mbarrier_init() {
 #ifdef __CUDACC__
 	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#else
+	emu::fence_mbarrier_init();
 #endif
 }
 

@@ -169,7 +169,6 @@ struct Sampler {
 		if (threadIdx.x == 0) found[1] = mass + mass_at((int)(high & 0xffffff));
 		sync_block();  // found
 		mass = found[1];
-		sync_block();  // found is read
 		return high;
 	}
 

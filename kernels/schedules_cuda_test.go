@@ -97,15 +97,19 @@ func manySchedules() int {
 func smallRuns(t *testing.T) map[string]func(*kerneltest.Device) kerneltest.Results {
 	r, bf16 := kerneltest.Rand(t), kernels.BF16
 	runs := map[string]func(*kerneltest.Device) kerneltest.Results{
-		"linear":          smallLinear(r, 65, 72, 104),
-		"linear, odd":     smallLinear(r, 19, 35, 51),
-		"linear, rows":    smallLinear(r, 3, 40, 72),
-		"linear, Hopper":  smallLinear(r, 130, 264, 72),
-		"attention":       smallAttention(r, 64, 130, 1, 20),
-		"attention, wide": smallAttention(r, 128, 40, 3),
-		"decode":          smallDecode(r, 64),
-		"decode, wide":    smallDecode(r, 128),
+		"linear":                  smallLinear(r, 65, 72, 104),
+		"linear, odd":             smallLinear(r, 19, 35, 51),
+		"linear, rows":            smallLinear(r, 3, 40, 72),
+		"linear, Hopper":          smallLinear(r, 130, 264, 72),
+		"attention":               smallAttention(r, 64, 130, 1, 20),
+		"attention, wide":         smallAttention(r, 128, 40, 3),
+		"attention, wide windows": smallWindows(r),
+		"decode":                  smallDecode(r, 64),
+		"decode, wide":            smallDecode(r, 128),
 	}
+	wide := rowCase{3, 1032, bf16}
+	x, w := values(r, bf16, wide.T*wide.D), values(r, bf16, wide.D)
+	runs["rmsnorm, several warps"] = wide.rmsNorm(t, x, w)
 	for _, c := range []rowCase{{33, 136, bf16}, {17, 35, bf16}} {
 		x, w, dout, rstd := values(r, bf16, c.T*c.D), values(r, bf16, c.D), values(r, bf16, c.T*c.D), values(r, kernels.F32, c.T)
 		tokens, rows, gates := someRows(r, c.T, tokenKinds), []int32{int32(c.T - 1), -1, 3}, values(r, bf16, 2*c.T*c.D)
@@ -181,13 +185,22 @@ func smallPages(r *rand.Rand, D int) func(*kerneltest.Device) kerneltest.Results
 }
 
 func smallSample(r *rand.Rand) func(*kerneltest.Device) kerneltest.Results {
-	const R, V = 3, 1100
-	logits := kerneltest.Normal(r, R*V, 1)
-	var params []kernels.SampleParams
-	for range R {
-		params = append(params, randomParams(r, V))
-		params[len(params)-1].Top = 3
+	const V = 1100
+	params := []kernels.SampleParams{randomParams(r, V), randomParams(r, V), randomParams(r, V)}
+	for _, filter := range []struct {
+		k    int32
+		p    float32
+		minP float32
+	}{{5, 1, 0}, {0, 0.6, 0}, {40, 0.9, 0.01}} {
+		s := plain(r.Uint64(), r.IntN(1<<20))
+		s.TopK, s.TopP, s.MinP = filter.k, filter.p, filter.minP
+		params = append(params, s)
 	}
+	R := len(params)
+	for i := range params {
+		params[i].Top = 3
+	}
+	logits := kerneltest.Normal(r, R*V, 1)
 	return func(d *kerneltest.Device) kerneltest.Results {
 		z := d.Put(kernels.F32, logits, R, V)
 		tokens, logp := sampleLists(d, z, params, nil, nil)
@@ -225,6 +238,20 @@ func smallAttention(r *rand.Rand, E int, lengths ...int) func(*kerneltest.Device
 		b := cache.pack(seqs, wholeSequences(seqs))
 		cache.forward(b, seqs[0].scale)
 		return kerneltest.Results{"out": b.outputs, "lse": b.logSumExps, "dqkv": cache.backward(b, seqs[0].scale)}
+	}
+}
+
+// smallWindows has several chunks of queries begin within the rows of one block, after each other through the same memory:
+// the first ends with a tile of keys, so that only the queries' own barrier says when they have been read.
+func smallWindows(r *rand.Rand) func(*kerneltest.Device) kerneltest.Results {
+	seqs := windowed(r)
+	seed := r.Uint64()
+	return func(d *kerneltest.Device) kerneltest.Results {
+		got := kerneltest.Results{}
+		for i, a := range attendIn(d, seqs, rand.New(rand.NewPCG(seed, 0)), windowSteps) {
+			got[fmt.Sprint("out ", i)], got[fmt.Sprint("lse ", i)] = a.out, a.lse
+		}
+		return got
 	}
 }
 

@@ -18,6 +18,7 @@
 //	devices          1
 //	threads          of the host; 0 is one for each core
 //	plant            the name of a fault to switch on
+//	skip             a place of the source, as in kernels/gemm.cuh:59, whose barriers, waits, arrivals and fences are left out
 package emu
 
 /*

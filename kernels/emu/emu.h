@@ -73,6 +73,11 @@ inline unsigned cvt_bf16x2(float hi, float lo) { return bf16(hi) << 16 | bf16(lo
 extern const char* plant;
 inline bool planted(const char* name) { return plant && !strcmp(plant, name); }
 
+// Whether a test wants a place of the source, as in kernels/gemm.cuh:59, to be passed over.
+extern const char* skip_file;
+extern int skip_line;
+inline bool skipped(const char* file, int line) { return line == skip_line && !strcmp(file, skip_file); }
+
 // Within a warp.
 unsigned shfl_xor(unsigned x, int mask);
 unsigned shfl(unsigned x, int from);
@@ -88,6 +93,7 @@ void syncwarp();
 void bar_sync(int id, unsigned threads);
 void bar_arrive(int id, unsigned threads);
 void mbarrier_init(void* bar, unsigned count);
+void fence_mbarrier_init();
 void mbarrier_arrive(void* bar);
 void mbarrier_expect_tx(void* bar, unsigned bytes);
 void mbarrier_wait(void* bar, unsigned parity);

@@ -115,6 +115,7 @@ struct Mbarrier {
 	unsigned count, pending, phase;
 	int64_t bytes; // expected and not yet there
 	Fiber* maker;
+	bool fenced; // since it was made, so that copies see it
 	const void* pc;
 	std::vector<uint32_t> clock; // what who waits here comes after
 };

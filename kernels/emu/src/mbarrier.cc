@@ -24,6 +24,13 @@ static Mbarrier& the(Fiber* f, void* bar, const void* pc) {
 	fail(Code::launch_failed, pc, "mbarrier at byte %ld: not initialised", (char*)bar - b->shared);
 }
 
+// The barrier, whose making came before.
+static Mbarrier& made(Fiber* f, void* bar, const void* pc) {
+	Mbarrier& m = the(f, bar, pc);
+	note_shared(f, bar, 8, false, pc);
+	return m;
+}
+
 void mbarrier_init(void* bar, unsigned count) {
 	const void* pc = CALLER;
 	Fiber* f = running();
@@ -34,7 +41,13 @@ void mbarrier_init(void* bar, unsigned count) {
 		if (m.at == bar) fail(Code::launch_failed, pc, "mbarrier at byte %ld: initialised twice", (char*)bar - b->shared);
 	uint64_t there = MBARRIER + b->mbarriers.size();
 	memcpy(bar, &there, 8);
-	b->mbarriers.push_back({(char*)bar, count, count, 0, 0, f, pc, {}});
+	note_shared(f, bar, 8, true, pc);
+	b->mbarriers.push_back({(char*)bar, count, count, 0, 0, f, false, pc, {}});
+}
+
+void fence_mbarrier_init() {
+	Fiber* f = running();
+	for (Mbarrier& m : f->of->mbarriers) m.fenced |= m.maker == f;
 }
 
 static void settle(Block* b, Mbarrier& m) {
@@ -60,13 +73,13 @@ static void arrive(Fiber* f, Mbarrier& m, const void* pc) {
 void mbarrier_arrive(void* bar) {
 	const void* pc = CALLER;
 	Fiber* f = running();
-	arrive(f, the(f, bar, pc), pc);
+	arrive(f, made(f, bar, pc), pc);
 }
 
 void mbarrier_expect_tx(void* bar, unsigned bytes) {
 	const void* pc = CALLER;
 	Fiber* f = running();
-	Mbarrier& m = the(f, bar, pc);
+	Mbarrier& m = made(f, bar, pc);
 	m.bytes += bytes;
 	if (m.bytes >= 1 << 20) fail(Code::launch_failed, pc, "mbarrier at byte %ld: %ld bytes are expected", m.at - f->of->shared, (long)m.bytes);
 	arrive(f, m, pc);
@@ -75,7 +88,7 @@ void mbarrier_expect_tx(void* bar, unsigned bytes) {
 void mbarrier_wait(void* bar, unsigned parity) {
 	const void* pc = CALLER;
 	Fiber* f = running();
-	Mbarrier& m = the(f, bar, pc);
+	Mbarrier& m = made(f, bar, pc);
 	size_t i = &m - f->of->mbarriers.data();
 	if (parity > 1) fail(Code::illegal_instruction, pc, "mbarrier: parity %u", parity);
 	if ((m.phase & 1) == parity) {
@@ -119,7 +132,7 @@ static Bulk& ask(Fiber* f, const void* shared, const void* map, const int* at, i
 void tma_load(void* dst, const void* map, void* bar, const int* at, int rank) {
 	const void* pc = CALLER;
 	Fiber* f = running();
-	the(f, bar, pc);
+	if (!made(f, bar, pc).fenced) fail(Code::launch_failed, pc, "mbarrier at byte %ld: a copy of a box counts at it, and no fence came after it was initialised", (char*)bar - f->of->shared);
 	const TensorMap* m = (const TensorMap*)map;
 	check_box(f, dst, m, rank, true, pc);
 	async_begins(f, dst, box_bytes(m), true, true, pc);

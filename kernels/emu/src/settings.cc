@@ -10,6 +10,8 @@
 namespace emu {
 
 const char* plant;
+const char* skip_file = "";
+int skip_line;
 
 static bool number(const char* s, uint64_t* out) {
 	char* end;
@@ -42,6 +44,13 @@ static bool set(Settings& t, const std::string& name, const char* v) {
 		plant = *v ? strdup(v) : nullptr; // kernels that run may still look at the one before
 		return true;
 	}
+	if (name == "skip") {
+		const char* colon = strrchr(v, ':');
+		if (*v && !colon) return false;
+		skip_file = *v ? strndup(v, colon - v) : "";
+		skip_line = *v ? atoi(colon + 1) : 0;
+		return true;
+	}
 	if (name == "capability") {
 		if (strlen(v) < 3 || v[strlen(v) - 2] != '.') return false;
 		t.major = atoi(v);
@@ -61,7 +70,7 @@ static bool set(Settings& t, const std::string& name, const char* v) {
 static Settings& current() {
 	static Settings s = [] {
 		Settings t;
-		const char* names[] = {"mma", "delay", "races", "schedule", "plant", "capability", "seed", "memory", "threads", "multiprocessors", "devices"};
+		const char* names[] = {"mma", "delay", "races", "schedule", "plant", "skip", "capability", "seed", "memory", "threads", "multiprocessors", "devices"};
 		for (const char* name : names) {
 			std::string variable = "TANDEM_EMU_";
 			for (const char* c = name; *c; c++) variable += *c - 32;
