@@ -35,13 +35,13 @@ struct AttentionSM90 {
 	DEVICE void run(const TensorMap* kv) {
 		int window = gridDim.x - 1 - blockIdx.x, rows = QUERIES / G;  // what sees most comes first
 		if (threadIdx.x < 128) {
-			setmaxnreg_dec<40>();
+			setmaxnreg_dec<56>();
 			if (threadIdx.x >= 32) return;
 			each_chunk(a.rows, window, rows, k, G, [&](const Chunk& chunk) {
 				if (threadIdx.x == 0) produce(chunk, kv);
 			});
 		} else {
-			setmaxnreg_inc<232>();
+			setmaxnreg_inc<224>();
 			zero_padding(a, window, rows, k, G, threadIdx.x - 128, 256);
 			each_chunk(a.rows, window, rows, k, G, [&](const Chunk& chunk) { consume(chunk, threadIdx.x / 128 - 1); });
 		}
@@ -142,7 +142,7 @@ struct AttentionSM90 {
 		}
 	}
 
-	DEVICE void soften(Running<4>& r, float (&s)[16][4], float (&o)[16][4], const int (&sees)[2], int at) { ::soften<16>(r, s, o, sees, at, a.rows.c); }
+	DEVICE void soften(Running<4>& r, float (&s)[16][4], float (&o)[16][4], const int (&sees)[2], int at) { ::soften<16>(r, s, o, sees, at + PLANT(attention_sm90_mask), a.rows.c); }
 };
 
 KERNEL(attention_sm90, AttentionSM90Args, p, AttentionSM90::THREADS, 1) {

@@ -228,7 +228,7 @@ func (t gemmTile) boxed(gpu GPU, kernel string, M, N int32, a, b Box, more ...Pt
 	for _, p := range more {
 		at |= p
 	}
-	if gpu.Major != 9 || gpu.Minor != 0 || t.blocks(M, N) < gpu.SMs || at%16 != 0 {
+	if !gpu.Hopper || t.blocks(M, N) < gpu.SMs || at%16 != 0 {
 		return Grid{}, false
 	}
 	return Grid{Kernel: kernel, X: min(t.blocks(M, N), gpu.SMs), Y: 1, Threads: t.threads, Shared: t.shared, Boxes: [2]Box{a, b}}, true

@@ -36,7 +36,7 @@ func TestPlantsCUDA(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			run := func(plant string) (string, error) {
 				c := exec.Command(os.Args[0], "-test.run", "^"+p.test, "-test.failfast")
-				c.Env = append(os.Environ(), kerneltest.EmulatorVariable+"="+emu.Checked, "TANDEM_EMU_PLANT="+plant)
+				c.Env = append(os.Environ(), kerneltest.EmulatorVariable+"="+emu.Checked, "TANDEM_EMU_PLANT="+plant, kerneltest.BitsOut+"=")
 				out, err := c.CombinedOutput()
 				return string(out), err
 			}

@@ -1,7 +1,7 @@
 // sample       draws a token per row of logits (V): inverse CDF over tiles of 128 tokens, then within one
 // toplogprobs  the most probable tokens of a row with their log-probabilities
 //
-// A block has a row. A warp takes tiles in turns: lane l has tokens l, l+32, l+64 and l+96. A tile's maximum and sum are those of
+// A block has a row. A warp takes tiles in turns, four at once: lane l has tokens l, l+32, l+64 and l+96 of each. A tile's maximum and sum are those of
 // softmax.cuh, so that a token's log-probability has the bits of logprob.cu. Filters find where their prefix of the tokens in order ends
 // by counting digits of logit and id, masses as integers, so that no sum depends on who comes first. The roof is reading
 // the logits, 4·V bytes, once and once more where a row is edited; every digit of a filter reads them again, from the L2 cache.
@@ -110,11 +110,15 @@ struct Row {
 	// All threads call it.
 	DEVICE void reduce() {
 		tiles = blocks(l.V, VOCAB_TILE);
-		for (int t = threadIdx.x / 32; t < tiles; t += WARPS) {
-			float u[4];
-			for (int k = 0; k < 4; k++) u[k] = l.at(id(t, k)) * l.invT;
-			float2 p = tile_sum(u);
-			if (threadIdx.x % 32 == 0) parts[t] = p;
+		for (int first = threadIdx.x / 32 * 4; first < tiles; first += WARPS * 4) {
+			float u[4][4];
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+#pragma unroll
+				for (int k = 0; k < 4; k++) u[i][k] = l.at(id(first + i, k)) * l.invT;
+			float2 p = tile_sums(u);
+			int t = first + threadIdx.x % 32 / 8;
+			if (threadIdx.x % 8 == 0 && t < tiles) parts[t] = p;
 		}
 		sync_block();  // parts
 		join_tiles(tiles, [&](int t) { return parts[t]; }, top, sum);

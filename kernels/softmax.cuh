@@ -26,15 +26,41 @@ DEVICE double sum_warp(double x) {
 	return x;
 }
 
-// A tile of which lane l has tokens l, l+32, l+64 and l+96, at -Inf beyond the vocabulary: top and sum, in every lane.
-DEVICE float2 tile_sum(const float (&u)[4]) {
-	float top = max_warp(larger(larger(u[0], u[1]), larger(u[2], u[3])));
-	float sum = 0;
-	for (int k = 0; k < 4; k++) {
-		float q = sum_warp(exp2_poly(below(u[k], top) * LOG2E));
-		sum = k == 0 ? q : sum + q;
+// Adds each of D numbers over a warp's lanes that differ in the bits from D down, D apart first: half of the numbers stay and
+// half go to the lane that adds them, and so on with half as many.
+template <int D>
+DEVICE void sum_halves(float (&x)[16]) {
+	bool upper = threadIdx.x & D;
+#pragma unroll
+	for (int v = 0; v < D / 2; v++) {
+		float lo = x[v], hi = x[v + D / 2];
+		x[v] = (upper ? hi : lo) + shfl_xor(upper ? lo : hi, D);
 	}
-	return make_float2(top, sum);
+	if constexpr (D > 2) sum_halves<D / 2>(x);
+}
+
+// The sums of 16 numbers over a warp's lanes, 16 apart first, then 8, 4, 2, 1: lane l has that of x[l/2]. 16 shuffles do what
+// takes 80 one by one.
+DEVICE float sum_warp_16(float (&x)[16]) {
+	sum_halves<16>(x);
+	return x[0] + shfl_xor(x[0], 1);
+}
+
+// Four tiles, of each of which lane l has tokens l, l+32, l+64 and l+96, at -Inf beyond the vocabulary: lane l has top and
+// sum of tile l/8.
+DEVICE float2 tile_sums(const float (&u)[4][4]) {
+	int lane = threadIdx.x % 32;
+	float x[16], own = 0;
+#pragma unroll
+	for (int t = 0; t < 4; t++) {
+		float top = max_warp(larger(larger(u[t][0], u[t][1]), larger(u[t][2], u[t][3])));
+		if (lane / 8 == t) own = top;
+#pragma unroll
+		for (int k = 0; k < 4; k++) x[4 * t + k] = exp2_poly(below(u[t][k], top) * LOG2E);
+	}
+	float quarter = sum_warp_16(x), sum = shfl(quarter, lane / 8 * 8);
+	for (int k = 1; k < 4; k++) sum += shfl(quarter, lane / 8 * 8 + 2 * k);
+	return make_float2(own, sum);
 }
 
 // Joins a row's tiles: part(t) is top and sum of tile t. Lane l takes tiles l, l+32 and so on, ascending, and the lanes are

@@ -38,6 +38,7 @@ type Machine struct {
 	Free    int   // bytes of each device; 0 is not known
 	Host    int   // bytes of the host's memory beside a card; 0 is not known
 	Workers int   // threads that compute on the host; 0 is not known
+	Reserve int   // bytes of each device for others than the arenas; 0 is an estimate
 }
 
 // hostBandwidth is that of one socket with eight channels of DDR5-4800, in bytes a second. A slice of a host sees less.
@@ -79,6 +80,23 @@ func MachineOf(dev kernels.Device) Machine {
 	if _, ok := dev.(kernels.Sharer); ok {
 		m.Card, m.Workers = &Card{Title: dev.Name()}, runtime.GOMAXPROCS(0)
 	}
+	if card, ok := dev.(kernels.Metered); ok {
+		if u, err := card.Usage(); err == nil {
+			m.Reserve = max(cardReserve, u.Beyond+laterReserve)
+		}
+	}
+	return m
+}
+
+// On is the machine with what is free of a device, which is all that is not others': what the device has taken for us
+// already is in the reserve.
+func (m Machine) On(dev kernels.Device, free int) Machine {
+	m.Free = free
+	if card, ok := dev.(kernels.Metered); ok {
+		if u, err := card.Usage(); err == nil {
+			m.Free = u.Ours()
+		}
+	}
 	return m
 }
 
@@ -106,10 +124,13 @@ func (m Machine) roomy() Machine {
 }
 
 func (m Machine) freeIs() string {
-	if m.Card == nil {
+	switch {
+	case m.Card == nil:
 		return "free"
+	case m.known():
+		return "on the card"
 	}
-	return "on the card"
+	return "that others leave on the card"
 }
 
 func (m Machine) sliced(n int) string {
@@ -119,17 +140,26 @@ func (m Machine) sliced(n int) string {
 	return fmt.Sprintf(", %d parameters a rank", n)
 }
 
-// reserve is memory of the device that others than the arenas take. Estimates, until they can be measured after a warm-up.
+// What a card takes beyond the arenas, as an estimate: in all, and after the context was made and the kernels loaded.
+const (
+	cardReserve  = 1 << 30
+	laterReserve = 512 << 20
+)
+
+// reserve is memory of the device that others than the arenas take.
 func (m Machine) reserve() int {
-	if m.Card == nil {
+	switch {
+	case m.Reserve > 0:
+		return m.Reserve
+	case m.Card == nil:
 		return 256 << 20
 	}
-	return 1 << 30
+	return cardReserve
 }
 
 func (m Machine) reserveFor() string {
 	if m.Card == nil {
 		return "the program, its tokenizer and the data; an estimate"
 	}
-	return "context, modules and graphs; an estimate"
+	return "context, kernels and graphs; an estimate, which a run compares with what they take"
 }

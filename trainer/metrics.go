@@ -48,6 +48,7 @@ type Metrics struct {
 	RolloutSeconds float64 `json:"rollout_seconds"` // of it, with what was waited for; 0 if the replies came from the log
 	UpdateSeconds  float64 `json:"update_seconds"`  // from rewards to weights
 	Spent
+	Hardware
 
 	updates int
 	sums    sums

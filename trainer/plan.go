@@ -189,6 +189,11 @@ func (p Plan) Total() int {
 	return n
 }
 
+// Line is the plan of a device in a line.
+func (p Plan) Line() string {
+	return fmt.Sprintf("%s in arenas and %s in reserve, of %s %s", size(p.Taken()), size(p.Machine.reserve()), size(p.Machine.Free), p.Machine.freeIs())
+}
+
 // HostTotal is the host's memory, beside the process itself.
 func (p Plan) HostTotal() int {
 	n := 0

@@ -54,9 +54,9 @@ func sameState(t *testing.T, got, want [][]float32, what string) {
 	}
 }
 
-// timeless is a step's figures without those of the clock and of where the replies came from.
+// timeless is a step's figures without those of the clock, of the hardware and of where the replies came from.
 func timeless(m Metrics) Metrics {
-	m.Seconds, m.RolloutSeconds, m.UpdateSeconds, m.Replayed, m.Spent = 0, 0, 0, false, Spent{}
+	m.Seconds, m.RolloutSeconds, m.UpdateSeconds, m.Replayed, m.Spent, m.Hardware = 0, 0, 0, false, Spent{}, Hardware{}
 	m.Cached, m.Preempted, m.PeakPages, m.EngineRows = 0, 0, 0, 0
 	return m
 }

@@ -64,6 +64,3 @@ func (l *learner) teach(dev, pass kernels.Device, r Recipe) error {
 		return nil
 	})
 }
-
-// Notes are sentences for the user about what was ignored when the teacher was loaded.
-func (t *Trainer) Notes() []string { return t.learner.notes }

@@ -32,6 +32,11 @@ type Trainer struct {
 	saved  time.Duration // spent on the run directory since the last step's figures
 	fixed  Spent         // what is the same in every step
 	device kernels.Device
+	plan   Plan
+	watch  *watch   // of the device's hardware
+	notes  []string // that nobody has read yet
+
+	measured, overrun bool // what the device takes beyond the arenas has been told; it was more than the reserve
 }
 
 // Progress is how far a step is.
@@ -67,10 +72,27 @@ func New(dev kernels.Device, w *model.Weights, task *env.Task, r Recipe, dir *ru
 	if notify == nil {
 		notify = func(Progress) {}
 	}
-	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: NewPlayer(e, task.Env), learner: l, imported: given, notify: notify, device: dev}
+	t := &Trainer{recipe: r, task: task, algorithm: r.algorithm(), w: w, dir: dir, roller: NewPlayer(e, task.Env), learner: l, imported: given, notify: notify, device: dev, plan: plan}
 	t.fixed.MemoryPlanned = plan.Taken()
 	t.fixed.Pages = e.Config().Pages
+	for _, n := range l.notes {
+		t.note("teacher: %s", n)
+	}
+	t.watch = newWatch(dev, t.note)
 	return t, t.begin()
+}
+
+// note keeps a sentence for the user.
+func (t *Trainer) note(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
+}
+
+// Notes are sentences for the user that have come up since the last call: what was ignored when a teacher was loaded, what
+// the hardware does not tell, what holds it back, what the device took beyond the plan's arenas.
+func (t *Trainer) Notes() []string {
+	notes := t.notes
+	t.notes = nil
+	return notes
 }
 
 // build takes the memory of a plan.
@@ -122,6 +144,7 @@ func (t *Trainer) settings() error {
 // Close ends the engine, and gives back memory that is not the device's. The device must still be open.
 func (t *Trainer) Close() error {
 	t.roller.engine.Close()
+	t.watch.close()
 	return t.learner.close()
 }
 
@@ -140,6 +163,7 @@ func (t *Trainer) Step(ctx context.Context) (Metrics, error) {
 	m := Metrics{Step: t.step, Stage: "grpo", Spent: t.fixed}
 	begun := time.Now()
 	t.learner.spent = &m.Spent
+	watched := t.watch.begin()
 	var err error
 	if t.step < t.recipe.Warmup.Steps {
 		m.Stage = "warmup"
@@ -147,10 +171,13 @@ func (t *Trainer) Step(ctx context.Context) (Metrics, error) {
 	} else {
 		err = t.reinforce(ctx, &m)
 	}
+	readings := watched()
 	if err != nil {
 		return m, fmt.Errorf("step %d: %w", t.step, err)
 	}
 	m.finish()
+	m.watched(t.watch, readings)
+	t.beyond(&m)
 	m.finishTimes(time.Since(begun), t.saved)
 	m.Memory, m.MemoryResident, t.saved = taken(t.device), resident(), 0
 	t.step++

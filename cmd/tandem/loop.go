@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"tandem/kernels"
-	"tandem/kernels/device"
 	"tandem/model"
 	"tandem/trainer"
 	"tandem/trainer/env"
@@ -42,7 +41,7 @@ const (
 
 // begin takes the device and the memory, and goes back to where the run stands.
 func (l *loop) begin(o *trainOptions) (err error) {
-	if l.dev, err = device.Open(o.device, o.workers); err != nil {
+	if l.dev, err = openDevice(o.device, o.workers); err != nil {
 		return err
 	}
 	if l.setup, err = openSetup(l.dev, l.recipe, l.dir, o.tools); err != nil {
@@ -53,12 +52,13 @@ func (l *loop) begin(o *trainOptions) (err error) {
 	}
 	fmt.Printf("%s: %s on %s, %d parameters, run directory %s\n",
 		l.recipe.Name, l.setup.source, l.dev.Name(), model.Count(l.setup.weights.Config), l.dir.Path())
+	if l.setup.plan.Machine.Card != nil {
+		fmt.Printf("memory: %s\n", l.setup.plan.Line())
+	}
 	if l.t, err = trainer.New(l.dev, l.setup.weights, l.setup.task, l.setup.plan.Chosen(l.recipe), l.dir, l.within); err != nil {
 		return err
 	}
-	for _, n := range l.t.Notes() {
-		fmt.Fprintln(os.Stderr, "tandem: note: teacher:", n)
-	}
+	l.notes()
 	l.evals = make(map[int][2]trainer.Evaluation)
 	if o.resume {
 		if err := l.resume(); err != nil {
@@ -72,6 +72,16 @@ func (l *loop) begin(o *trainOptions) (err error) {
 		l.watched(err)
 	}
 	return nil
+}
+
+// notes says what the trainer has to say beside figures.
+func (l *loop) notes() {
+	for _, n := range l.t.Notes() {
+		if l.bar != nil {
+			l.bar.clear()
+		}
+		fmt.Fprintln(os.Stderr, "tandem: note:", n)
+	}
 }
 
 // watched notes what was added to the board, which a run can do without.
@@ -195,6 +205,7 @@ func (l *loop) steps(ctx context.Context) error {
 			l.watched(l.board.Step(m))
 		}
 		l.show(m, n, of)
+		l.notes()
 		l.bar.set(n + 1)
 	}
 	l.endBar()
@@ -235,9 +246,21 @@ func (l *loop) show(m trainer.Metrics, n, of int) {
 	if m.Replayed {
 		replay = "  (replies from the log)"
 	}
-	fmt.Printf("step %*d/%d  reward %.3f  passed %3.0f%%  wasted %3.0f%%  length %5.1f%s  entropy %.3f  grad %6.3f  mismatch %g  sampled %5.0f, trained %5.0f tokens/s%s\n",
+	fmt.Printf("step %*d/%d  reward %.3f  passed %3.0f%%  wasted %3.0f%%  length %5.1f%s  entropy %.3f  grad %6.3f  mismatch %g  sampled %5.0f, trained %5.0f tokens/s%s%s\n",
 		digits(of), n+1, of, m.Reward, 100*m.PassRate, 100*m.Wasted, m.Length, l.toolUse(m), m.Entropy, m.GradNorm, m.Mismatch,
-		rate(m.Sampled, m.RolloutSeconds), rate(m.Trained, m.UpdateSeconds), replay)
+		rate(m.Sampled, m.RolloutSeconds), rate(m.Trained, m.UpdateSeconds), hardware(m), replay)
+}
+
+// hardware shows how the hardware did in a step, as far as it tells.
+func hardware(m trainer.Metrics) string {
+	s := ""
+	if m.Power != nil {
+		s += fmt.Sprintf("  %.0f W", *m.Power)
+	}
+	if m.Clock != nil {
+		s += fmt.Sprintf("  %.0f MHz", *m.Clock)
+	}
+	return s
 }
 
 // toolUse shows what the replies of a step did with tools, where the recipe has one.

@@ -151,11 +151,11 @@ func (p *planned) close() {
 
 // placeHere plans a run for this machine, or says why it does not fit.
 func placeHere(dev kernels.Device, r trainer.Recipe, c model.Config, d kernels.DType) (trainer.Plan, error) {
-	on := trainer.MachineOf(dev)
-	var err error
-	if on.Free, err = device.Free(dev); err != nil {
+	free, err := device.Free(dev)
+	if err != nil {
 		return trainer.Plan{}, err
 	}
+	on := trainer.MachineOf(dev).On(dev, free)
 	if on.Card != nil {
 		if on.Host, err = device.FreeMemory(); err != nil {
 			return trainer.Plan{}, err

@@ -20,6 +20,7 @@ import (
 	"unsafe"
 
 	"tandem/kernels"
+	"tandem/kernels/cuda/telemetry"
 )
 
 // Config says which card, and how. The zero value is the first card of the installed driver.
@@ -28,6 +29,7 @@ type Config struct {
 	Index  int    // of the card
 	Images Images // kernels; the zero value is Embedded()
 	Check  bool   // wait after every launch, and run what Repeat would replay: slow, and names the kernel that fails
+	Forms  Forms  // of kernels that have one for Hopper
 }
 
 // A Device is a card with its context, memory and kernels.
@@ -39,12 +41,15 @@ type Device struct {
 	check  bool
 	chores C.CUstream // of the device itself
 	atOpen int        // bytes that were free before modules and arenas
+	forms  string     // why Hopper's are not used
 
 	mu      sync.Mutex
 	modules []C.CUmodule
 	kernels map[string]*kernel
 	arenas  []C.CUdeviceptr
 	taken   int // bytes of all arenas
+	meter   *telemetry.Monitor
+	own     func() (bytes int, ok bool) // what of the card is this process's, as far as that is known; nil until it is asked
 	pinned  []unsafe.Pointer
 	shared  []unsafe.Pointer // whole pages of others
 	queues  []*Queue
@@ -56,26 +61,36 @@ type Device struct {
 // Open takes a card. An error that is ErrNone says that there is none that can be used; any other, that one is there and
 // could not be taken.
 func Open(cfg Config) (*Device, error) {
+	d, err := open(cfg)
+	if err != nil || !d.card.GPU.Hopper || cfg.Forms == Trusted || cfg.Forms == Usual && d.card.Emulated {
+		return d, err
+	}
+	return d.proven(cfg)
+}
+
+func open(cfg Config) (*Device, error) {
 	drv, err := openDriver(orInstalled(cfg.Driver))
 	if err != nil {
 		return nil, none(err)
 	}
 	d := &Device{driver: drv, images: cfg.Images, check: cfg.Check, kernels: map[string]*kernel{}}
-	if err := d.open(cfg.Index); err != nil {
+	if err := d.open(cfg); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-func (d *Device) open(index int) error {
+func (d *Device) open(cfg Config) error {
 	cards, err := d.driver.cards()
 	if err != nil {
 		return err
 	}
+	index := cfg.Index
 	if index < 0 || index >= len(cards) {
 		return fmt.Errorf("cuda: there is no card %d: %s has %d", index, d.driver.file, len(cards))
 	}
 	d.card = cards[index]
+	d.card.GPU.Hopper = d.card.GPU.Hopper && cfg.Forms != Plain
 	images, err := d.choose()
 	if err != nil {
 		return err
@@ -162,6 +177,9 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	defer d.driver.free()
+	if d.meter != nil {
+		d.meter.Close()
+	}
 	if d.ctx == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"tandem/kernels"
+	"tandem/kernels/cuda/telemetry"
 )
 
 // Alloc takes memory of the card, zeroed and aligned to 256 bytes.
@@ -71,11 +72,33 @@ func (d *Device) FreeMemory() (int, error) {
 	return int(free), err
 }
 
-// Overhead is what has been taken of the card since the context was made beyond the arenas: modules, graphs, stacks, and
-// what other processes took meanwhile.
-func (d *Device) Overhead() (int, error) {
-	free, err := d.FreeMemory()
+// Taken is the bytes of all arenas.
+func (d *Device) Taken() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.atOpen - free - d.taken, err
+	return d.taken
+}
+
+// Usage is what the card's memory has gone to. What the driver has taken for this process is known by the management
+// library where that lists the process; else from how much was free when the context had been made.
+func (d *Device) Usage() (kernels.Usage, error) {
+	free, err := d.FreeMemory()
+	if err != nil {
+		return kernels.Usage{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	u := kernels.Usage{Free: free, Taken: d.taken, Beyond: max(0, d.atOpen-free-d.taken)}
+	if d.own == nil {
+		d.own = func() (int, bool) { return 0, false }
+		if !d.card.Emulated {
+			if m, err := telemetry.Open(d.card.Bus); err == nil {
+				d.meter, d.own = m, m.Own
+			}
+		}
+	}
+	if own, ok := d.own(); ok {
+		u.Beyond, u.Exact = max(0, own-d.taken), true
+	}
+	return u, nil
 }

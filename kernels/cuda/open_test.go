@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tandem/kernels"
 	"tandem/kernels/cuda"
 )
 
@@ -129,6 +130,42 @@ func TestTwoOnOneCard(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Errorf("again: %v", err)
 		}
+	}
+}
+
+// Where the system tells what is ours, what others take is no part of it; else it can't be told apart.
+func TestUsageBesideOthers(t *testing.T) {
+	file := compile(t)
+	var devs [2]*cuda.Device // the second stands for another process: what it takes is not in the first one's arenas
+	for i := range devs {
+		var err error
+		if devs[i], err = cuda.Open(cuda.Config{Driver: file, Images: images()}); err != nil {
+			t.Fatal(err)
+		}
+		defer devs[i].Close()
+	}
+	for i, bytes := range []int{10 << 20, 20 << 20} {
+		if _, err := devs[i].Alloc(bytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const free = 34 << 20
+	own, ok := 13<<20, false
+	devs[0].SetOwn(func() (int, bool) { return own, ok })
+	for _, want := range []kernels.Usage{
+		{Free: free, Taken: 10 << 20, Beyond: 20 << 20},
+		{Free: free, Taken: 10 << 20, Beyond: 3 << 20, Exact: true},
+	} {
+		if ok = want.Exact; ok && want.Ours() != 47<<20 {
+			t.Errorf("ours are %d", want.Ours())
+		}
+		if u, err := devs[0].Usage(); err != nil || u != want {
+			t.Errorf("%+v, %v, want %+v", u, err, want)
+		}
+	}
+	own = 9 << 20 // as a library that counts late may say
+	if u, err := devs[0].Usage(); err != nil || u.Beyond != 0 {
+		t.Errorf("%+v, %v", u, err)
 	}
 }
 

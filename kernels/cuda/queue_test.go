@@ -25,8 +25,8 @@ func TestMemory(t *testing.T) {
 	if after, err := d.FreeMemory(); err != nil || before-after != 1<<20 {
 		t.Errorf("%d bytes were taken, %v", before-after, err)
 	}
-	if n, err := d.Overhead(); err != nil || n != 0 {
-		t.Errorf("overhead %d, %v", n, err)
+	if u, err := d.Usage(); err != nil || u != (kernels.Usage{Free: before - 1<<20, Taken: 1 << 20}) || d.Taken() != u.Taken {
+		t.Errorf("usage %+v, %v", u, err)
 	}
 	pin, host := d.ints(1 << 18)
 	if slices.Max(host) != 0 || slices.Min(host) != 0 {

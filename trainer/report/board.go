@@ -119,7 +119,7 @@ func (b *Board) step(s Step) []byte {
 func tag(stage, name string) string {
 	group := Known(name).Group
 	if stage == "warmup" {
-		if !slices.Contains([]string{"learning", "speed", "time", "memory", "other"}, group) {
+		if !slices.Contains([]string{"learning", "speed", "time", "memory", "hardware", "other"}, group) {
 			return ""
 		}
 		group = "warmup"

@@ -101,8 +101,12 @@ func (c *Comparison) Summary() []Row {
 			return page.Number(first, f.Unit) + " → " + page.Number(last, f.Unit), r.stage() != "warmup" && len(zeroless(r.values(name))) > 0
 		})
 	}
-	for _, name := range []string{"sampled_per_second", "trained_per_second"} {
-		add(strings.TrimSuffix(title(name), " per second")+" tokens/s, median", func(r *Run) (string, bool) {
+	for _, f := range []struct{ name, title string }{
+		{"sampled_per_second", "sampled tokens/s"}, {"trained_per_second", "trained tokens/s"},
+		{"power", "power, W"}, {"clock", "clock, MHz"}, {"memory_clock", "memory clock, MHz"}, {"energy_per_token", "energy of a sampled token, J"},
+	} {
+		name := f.name
+		add(f.title+", median", func(r *Run) (string, bool) {
 			v := zeroless(r.values(name))
 			if len(v) == 0 {
 				return "", false
@@ -110,6 +114,10 @@ func (c *Comparison) Summary() []Row {
 			return page.Number(median(v), ""), true
 		})
 	}
+	add("throttled, mean", func(r *Run) (string, bool) {
+		v := r.values("throttled")
+		return page.Number(mean(v), "share"), len(v) > 0
+	})
 	add("memory taken", func(r *Run) (string, bool) {
 		v := r.values("memory")
 		if len(v) == 0 {

@@ -12,7 +12,7 @@ type Figure struct {
 
 // Groups are those of figures, in the order of pages. What is not known is in the last.
 func Groups() []string {
-	return []string{"reward", "replies", "learning", "tools", "speed", "time", "engine", "memory", "other"}
+	return []string{"reward", "replies", "learning", "tools", "speed", "time", "engine", "memory", "hardware", "other"}
 }
 
 // Figures are all that are known, by group.
@@ -125,4 +125,21 @@ var figures = []Figure{
 	{"memory", "memory", "bytes", "taken from the device; 0 where it does not tell"},
 	{"memory_planned", "memory", "bytes", "that the plan says will be taken"},
 	{"memory_resident", "memory", "bytes", "of the process that are in the machine's memory"},
+	{"memory_beyond", "memory", "bytes", "that the card took for the run beside its arenas: context, kernels, graphs; where the system does not tell what is whose, what is gone since the run was opened"},
+	{"memory_card", "memory", "bytes", "in use on the card, by whatever process: the most of all readings"},
+
+	{"power", "hardware", "W", "that the card drew, mean"},
+	{"power_max", "hardware", "W", "the most of all readings, each of which is the mean of a second or so"},
+	{"clock", "hardware", "MHz", "of the multiprocessors, mean"},
+	{"memory_clock", "hardware", "MHz", "of the card's memory, mean"},
+	{"temperature", "hardware", "°C", "the highest of all readings"},
+	{"throttled", "hardware", "share", "of the readings in which something held the clocks back; idleness does not count"},
+	{"throttled_power", "hardware", "share", "of the readings in which the power limit did"},
+	{"throttled_heat", "hardware", "share", "of the readings in which heat did"},
+	{"throttled_hardware", "hardware", "share", "of the readings in which the card's own circuits did: heat or want of power, as a rule"},
+	{"throttled_other", "hardware", "share", "of the readings in which settings or other cards did"},
+	{"energy", "hardware", "J", "that the card used in the step, by its own count"},
+	{"energy_per_token", "hardware", "J", "of it for every token sampled, learning from it included; of steps whose replies were sampled"},
+	{"ecc_uncorrected", "hardware", "errors", "of the card's memory since the process began: bits have changed, the run is not to be trusted"},
+	{"ecc_corrected", "hardware", "errors", "of the card's memory since the process began, all of them put right"},
 }

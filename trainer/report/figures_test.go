@@ -17,6 +17,9 @@ const metricsHead = `# Figures of a step
 the figures, ` + "`step`" + ` counts from 0, warm-up included, ` + "`stage`" + ` is warmup or grpo, and ` + "`replayed`" + ` says that the replies came from
 the log of an earlier process. In TensorBoard a figure has its group before its name: ` + "`reward/pass_rate`" + `.
 
+What is told by a card itself (the group hardware, ` + "`memory_card`" + `) is read four times a second while a step goes on. A figure
+that the card does not tell is left out, and so are all of them on the CPU. They decide nothing.
+
 This page is written by ` + "`go test ./trainer/report -run Documented -write`" + ` from trainer/report/figures.go.
 `
 

@@ -52,7 +52,7 @@ func (r *Run) Tiles() []Tile {
 			tiles = append(tiles, Tile{fmt.Sprintf("%.3f → %.3f", first.Accuracy, last.Accuracy), "held-out accuracy, " + how(greedy)})
 		}
 	}
-	for _, f := range []struct{ name, text string }{{"sampled_per_second", "tokens/s sampled, median"}, {"trained_per_second", "tokens/s trained, median"}} {
+	for _, f := range []struct{ name, text string }{{"sampled_per_second", "tokens/s sampled, median"}, {"trained_per_second", "tokens/s trained, median"}, {"power", "W drawn, median"}, {"clock", "MHz, median"}} {
 		if v := slices.DeleteFunc(r.values(f.name), func(v float64) bool { return v == 0 }); len(v) > 0 {
 			tiles = append(tiles, Tile{page.Number(median(v), ""), f.text})
 		}

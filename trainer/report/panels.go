@@ -24,7 +24,10 @@ var panels = []panel{
 	{"learning", "mismatch", "|new - old| before the first update of a step: 0, or the sampler is not what is trained", "nats", []string{"mismatch", "mismatch_mean"}, []string{"largest", "mean"}},
 	{"speed", "tokens per second", "over all of the rollout's or update's time", "", []string{"sampled_per_second", "trained_per_second"}, []string{"sampled", "trained"}},
 	{"engine", "pages of the cache", "in use at once, so far", "pages", []string{"pages", "peak_pages"}, []string{"all", "peak"}},
-	{"memory", "memory", "", "bytes", []string{"memory_planned", "memory", "memory_resident"}, []string{"planned", "taken from the device", "resident"}},
+	{"memory", "memory", "", "bytes", []string{"memory_planned", "memory", "memory_resident", "memory_card"}, []string{"planned", "taken from the device", "resident", "in use on the card"}},
+	{"hardware", "power", "that the card drew in a step", "W", []string{"power_max", "power"}, []string{"largest", "mean"}},
+	{"hardware", "clocks", "mean of a step", "MHz", []string{"clock", "memory_clock"}, []string{"multiprocessors", "memory"}},
+	{"hardware", "throttled", "share of a step's readings in which something held the clocks back", "share", []string{"throttled", "throttled_power", "throttled_heat", "throttled_hardware", "throttled_other"}, []string{"all", "power limit", "heat", "hardware", "other"}},
 }
 
 func inPanel(name string) bool {
@@ -43,7 +46,10 @@ func (p panel) chart(r *Run, stage string) (c page.Chart, ok bool) {
 	c = page.Chart{Title: p.title, Note: p.note, Unit: p.unit, XLabel: "step", Smooth: p.unit != "bytes" && p.unit != "pages"}
 	for i, name := range p.names {
 		x, y := r.Curve(name, stage)
-		if len(zeroless(y)) == 0 && (i > 0 || len(y) == 0) {
+		if !slices.ContainsFunc(y, func(v float64) bool { return v-v == 0 }) {
+			continue // the run does not have it
+		}
+		if i > 0 && len(zeroless(y)) == 0 {
 			continue
 		}
 		if n := len(c.Series); n > 0 && slices.Equal(c.Series[n-1].Y, y) {
