@@ -22,6 +22,22 @@ DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(
 using emu::shared_address;
 #endif
 
+// ---- Kernels one behind the other (programmatic dependent launch)
+
+// Waits until the kernels before have ended and what they wrote is to be seen. Without effect where the launch was not early.
+DEVICE void griddepcontrol_wait() {
+#ifdef __CUDACC__
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets blocks of the next kernel be placed, which wait, as soon as all of this one's have come here or ended.
+DEVICE void griddepcontrol_launch_dependents() {
+#ifdef __CUDACC__
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // ---- Conversions
 
 // The nearest bfloat16, ties to even, of each half: lo in the low 16 bits. A NaN stays one (0x7fff).
@@ -264,7 +280,8 @@ DEVICE void mma_bf16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
-	emu::mma_bf16(c, a, b0, b1);
+	const u32 b[] = {b0, b1};
+	emu::mma_bf16(c, a, b, {1, 1, 0});
 #endif
 }
 

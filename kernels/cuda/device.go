@@ -42,6 +42,7 @@ type Device struct {
 	chores C.CUstream // of the device itself
 	atOpen int        // bytes that were free before modules and arenas
 	forms  string     // why Hopper's are not used
+	early  C.int      // blocks of a kernel are placed while the one before ends
 
 	mu      sync.Mutex
 	modules []C.CUmodule
@@ -90,7 +91,11 @@ func (d *Device) open(cfg Config) error {
 		return fmt.Errorf("cuda: there is no card %d: %s has %d", index, d.driver.file, len(cards))
 	}
 	d.card = cards[index]
-	d.card.GPU.Hopper = d.card.GPU.Hopper && cfg.Forms != Plain
+	if cfg.Forms == Plain {
+		d.card.GPU.Hopper = false
+	} else {
+		d.early = 1
+	}
 	images, err := d.choose()
 	if err != nil {
 		return err

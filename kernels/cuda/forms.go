@@ -21,7 +21,8 @@ import (
 // Forms says which kernels may run on a card that has Hopper's instructions.
 type Forms int
 
-// Usual are Hopper's if they are Proved, and on an emulated card without; Trusted are they without, Plain none of them.
+// Usual are Hopper's if they are Proved, and on an emulated card without; Trusted are they without, Plain none of them, and
+// every kernel starts when the one before has ended.
 const (
 	Usual Forms = iota
 	Proved
@@ -58,7 +59,7 @@ func (d *Device) proven(cfg Config) (*Device, error) {
 	}
 	again, e := open(cfg)
 	if e == nil && err != nil {
-		again.card.GPU.Hopper, again.forms = false, err.Error()
+		again.card.GPU.Hopper, again.early, again.forms = false, 0, err.Error()
 	}
 	return again, e
 }
@@ -81,7 +82,9 @@ func (d *Device) prove() error {
 	d.card.GPU.SMs = 1 // so that small problems count as large
 	var answers [2][]byte
 	for i, hopper := range []bool{true, false} {
-		d.card.GPU.Hopper = hopper
+		if d.card.GPU.Hopper = hopper; !hopper {
+			d.early = 0
+		}
 		q.Copy(p.at, p.staged, proofBytes)
 		for _, problem := range problems {
 			problem.run(q)

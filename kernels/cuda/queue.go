@@ -98,9 +98,9 @@ func (q *Queue) Launch(l kernels.Launch) {
 		q.err = err
 		return
 	}
-	r := C.tandem_cuda_launch(q.dev.ctx, k.f, C.uint(g.X), C.uint(max(g.Y, 1)), C.uint(g.Threads), C.uint(g.Shared), q.stream, unsafe.Pointer(&args[0]))
+	r := C.tandem_cuda_launch(q.dev.ctx, k.f, C.uint(g.X), C.uint(max(g.Y, 1)), C.uint(g.Threads), C.uint(g.Shared), q.stream, q.dev.early, unsafe.Pointer(&args[0]))
 	if r != 0 {
-		q.failed(r, "cuLaunchKernel", func() string { return "launch " + describe(k, g) })
+		q.failed(r, "cuLaunchKernelEx", func() string { return "launch " + describe(k, g) })
 		return
 	}
 	q.count(k)
