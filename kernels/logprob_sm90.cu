@@ -31,10 +31,10 @@ DEVICE void reduce_tile(const LogProbArgs& a, float (&c)[32][4], int t, int h, i
 	if (lane % 4 == 0 && row < a.R && col < a.V && a.target[row] >= 0) parts[1 + col / VOCAB_TILE] = tile_part(top, q);
 }
 
-KERNEL(logprob_tiles_sm90, LogProbSM90Args, p, GemmSM90::THREADS, 1) {
+KERNEL(logprob_tiles_sm90, LogProbSM90Args, p, 384, 1) {
 	SHARED(shared);
 	const LogProbArgs& a = p.a;
-	GemmSM90(shared).run(&p.x, &p.w, a.R, a.V, a.D, [&](int row, int col, float (&c)[32][4]) {
+	GemmSM90<false, false>(shared).run(&p.x, &p.w, a.R, a.V, a.D, [&](int row, int col, float (&c)[32][4]) {
 		int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll
 		for (int t = 0; t < 2; t++)

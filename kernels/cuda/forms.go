@@ -184,7 +184,10 @@ func (p *proof) problems() []problem {
 	y := p.tensor(kernels.F32, T, N)
 	add("linear", func(q kernels.Queue) { kernels.Linear(q, y, x, w) })
 	dx, dw := p.tensor(kernels.BF16, T, K), p.tensor(kernels.F32, N, K)
-	add("the gradient of linear", func(q kernels.Queue) { kernels.LinearBackward(q, dx, dw, dy, x, w) })
+	add("the gradient of linear", func(q kernels.Queue) {
+		kernels.LinearBackward(q, kernels.Tensor{}, dw, dy, x, w)
+		kernels.LinearBackward(q, dx, dw, dy, x, w) // which goes on from what dw is
+	})
 	out, lse := p.tensor(kernels.BF16, T, H, E), p.tensor(kernels.F32, T, H)
 	add("attention", func(q kernels.Queue) { kernels.Attention(q, out, lse, qk, kv, batch, 0, 0.01) })
 	logp, entropy, sums := p.tensor(kernels.F32, T), p.tensor(kernels.F32, T), p.tensor(kernels.F32, T)

@@ -241,3 +241,6 @@ void wgmma_wait(int groups) {
 }
 
 } // namespace emu
+
+// For tests: the byte of shared memory of element k of line i of the matrix that a descriptor tells.
+extern "C" EMU_EXPORT uint64_t emu_wgmma_at(uint64_t descriptor, int across, int i, int k) { return emu::Operand(descriptor, across).at(i, k); }
