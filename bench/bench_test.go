@@ -93,7 +93,7 @@ func reports(t *testing.T, d *kerneltest.Device) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if seen != len(r.Results) || seen != 23+2*7 || r.CopyGBs <= 0 {
+	if seen != len(r.Results) || seen != 27+2*7 || r.CopyGBs <= 0 {
 		t.Errorf("%d of %d results were told, a copy moves %v GB/s", seen, len(r.Results), r.CopyGBs)
 	}
 	for _, x := range r.Results {

@@ -49,7 +49,8 @@ func Cases(c model.Config, z Sizes) []Case {
 	D, F, V, H, K, E, T := c.Hidden, c.MLP, c.Live, c.Heads, c.KVHeads, c.HeadDim, z.Rows
 	cases := []Case{
 		linear(T, (H+2*K)*E, D), linear(T, D, H*E), linear(T, 2*F, D), linear(T, D, F),
-		linearDX(T, 2*F, D), linearDX(T, D, F), linearDW(T, 2*F, D), linearDW(T, D, F),
+		linearDX(T, (H+2*K)*E, D), linearDX(T, D, H*E), linearDX(T, 2*F, D), linearDX(T, D, F),
+		linearDW(T, (H+2*K)*E, D), linearDW(T, D, H*E), linearDW(T, 2*F, D), linearDW(T, D, F),
 		attention(T/z.Context, z.Context, H, K, E), attentionBackward(T/z.Context, z.Context, H, K, E),
 		logProb(T/2, V, D), logProbBackward(T/2, V, D),
 		rmsNorm(T, D), addRMSNorm(T, D), rmsNormBackward(T, D), qkNormRope(T, H, K, E), qkNormRopeBackward(T, H, K, E),

@@ -22,8 +22,7 @@ DEVICE void scores(float (&s)[N][4], const u32 (&q)[E / 16][4], const char* keys
 		for (int j = 0; j < N / 2; j++) {
 			u32 k[4];
 			fragment_b<E / 8, false>(k, keys, key + 16 * j, 16 * e);
-			mma_bf16(s[2 * j], q[e], k[0], k[1]);
-			mma_bf16(s[2 * j + 1], q[e], k[2], k[3]);
+			mma_bf16_columns(s, 2 * j, q[e], k);
 		}
 }
 
@@ -102,8 +101,7 @@ struct Attention {
 			for (int j = 0; j < E / 16; j++) {
 				u32 v[4];
 				fragment_b<E / 8, true>(v, values, 16 * j, 16 * k);
-				mma_bf16(o[2 * j], left, v[0], v[1]);
-				mma_bf16(o[2 * j + 1], left, v[2], v[3]);
+				mma_bf16_columns(o, 2 * j, left, v);
 			}
 		}
 	}
@@ -223,8 +221,7 @@ struct Decode {
 				for (int j = 0; j < E / 64; j++) {
 					u32 v[4];
 					fragment_b<E / 8, true>(v, values + k / 4 * PLANE, E / 4 * warp + 16 * j, k % 4 * 16);
-					mma_bf16(o[2 * j], left, v[0], v[1]);
-					mma_bf16(o[2 * j + 1], left, v[2], v[3]);
+					mma_bf16_columns(o, 2 * j, left, v);
 				}
 			}
 		}

@@ -93,7 +93,7 @@ func attentionGrid(gpu GPU, args unsafe.Pointer) Grid {
 	if a.block == 1 && G <= 16 {
 		g.Kernel, g.X = "attention_decode"+suffix, int(a.rows.T)
 		g.Shared = 16*E*2 + 16*attentionTile*2 + 4*16*4*2 + 3*attentionTile*E*2
-	} else if gpu.Major == 9 && gpu.Minor == 0 && a.pages.E == 128 && a.pages.kv%16 == 0 && a.qk%16 == 0 {
+	} else if gpu.Hopper && a.pages.E == 128 && a.pages.kv%16 == 0 && a.qk%16 == 0 {
 		g.Kernel, g.X, g.Threads, g.Shared = "attention_sm90", blocks(int(a.rows.T), 2*attentionQueries/G), 384, 1024+2*attentionQueries*E*2+4*attentionTile*E*2
 		rows := int(a.pages.pages) * 2 * int(a.pages.K) * PageTokens
 		g.Boxes[0] = Box{Ptr: a.pages.kv, Rows: rows, Cols: E, Line: E, BoxRows: PageTokens}

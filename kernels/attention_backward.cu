@@ -64,8 +64,7 @@ DEVICE void products(float (&acc)[N][4], const char* left, int row, const char* 
 		for (int j = 0; j < N / 2; j++) {
 			u32 r[4];
 			fragment_b<E / 8, false>(r, right, col + 16 * j, e);
-			mma_bf16(acc[2 * j], l, r[0], r[1]);
-			mma_bf16(acc[2 * j + 1], l, r[2], r[3]);
+			mma_bf16_columns(acc, 2 * j, l, r);
 		}
 	}
 }
@@ -81,8 +80,7 @@ DEVICE void accumulate(float (&acc)[E / 8][4], const float (&x)[N][4], const cha
 		for (int j = 0; j < E / 16; j++) {
 			u32 r[4];
 			fragment_b<E / 8, true>(r, tile, 16 * j, row + 16 * k);
-			mma_bf16(acc[2 * j], left, r[0], r[1]);
-			mma_bf16(acc[2 * j + 1], left, r[2], r[3]);
+			mma_bf16_columns(acc, 2 * j, left, r);
 		}
 	}
 }

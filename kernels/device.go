@@ -46,9 +46,10 @@ type Op struct {
 
 // A GPU is what the shape of a launch may depend on. Bits never do.
 type GPU struct {
-	Major, Minor int // compute capability
-	SMs          int // multiprocessors
-	Shared       int // bytes of shared memory that a block may have
+	Major, Minor int  // compute capability
+	SMs          int  // multiprocessors
+	Shared       int  // bytes of shared memory that a block may have
+	Hopper       bool // kernels may take the forms that want TMA and wgmma
 }
 
 // A Grid is a launch on a GPU. The zero Grid says that there is no kernel for the arguments (CUDA stores activations as

@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"syscall"
 	"testing"
 
 	"tandem/kernels"
@@ -77,4 +78,58 @@ func TestBankConflicts(t *testing.T) {
 	if seen < 8 {
 		t.Errorf("%d kernels have read matrices", seen)
 	}
+}
+
+// BenchmarkEmulatedLinear is how fast one core of the host emulates a product as it ships, by mma.sync in small and in
+// large tiles and by wgmma, in GFLOP/s of the time that the process has had, which others on the machine do not change much.
+func BenchmarkEmulatedLinear(bm *testing.B) {
+	const T, N, K = 256, 256, 512
+	file := kerneltest.Emulator()
+	if file == "" {
+		bm.Skip("the emulated card is not built")
+	}
+	lib, err := emu.Open(file)
+	if err != nil {
+		bm.Fatal(err)
+	}
+	set := func(name, value string) {
+		if err := lib.Set(name, value); err != nil {
+			bm.Fatal(err)
+		}
+	}
+	set("threads", "1")
+	bm.Cleanup(func() {
+		for name, value := range map[string]string{"threads": "0", "mma": "exact", "capability": "9.0", "multiprocessors": "132"} {
+			set(name, value)
+		}
+	})
+	for _, form := range [][3]string{{"linear_64", "10.0", "132"}, {"linear_128", "10.0", "2"}, {"linear_sm90", "9.0", "2"}} {
+		for _, mode := range []string{"fast", "exact"} {
+			bm.Run(form[0]+"/"+mode, func(bm *testing.B) {
+				set("capability", form[1])
+				set("multiprocessors", form[2])
+				set("mma", mode)
+				lib.Stats()
+				d := kerneltest.Emulated(bm, file)
+				defer d.Close()
+				x, w, y := matrix(d, kernels.BF16, T, K), matrix(d, kernels.BF16, N, K), d.Tensor(kernels.BF16, T, N)
+				before := cpuSeconds(bm)
+				for bm.Loop() {
+					kernels.Linear(d.Q, y, x, w)
+				}
+				if lib.Stats()[form[0]].Launches == 0 {
+					bm.Errorf("%s has not run", form[0])
+				}
+				bm.ReportMetric(float64(bm.N)*2*T*N*K/(cpuSeconds(bm)-before)/1e9, "GFLOP/s")
+			})
+		}
+	}
+}
+
+func cpuSeconds(bm *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		bm.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }

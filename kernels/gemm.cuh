@@ -79,11 +79,7 @@ struct Gemm {
 			for (int j = 0; j < WN / 16; j++) {
 				u32 b[4];
 				fragment_b<LoadB::CHUNKS, BT>(b, tb, warp_col() + 16 * j, k);
-#pragma unroll
-				for (int i = 0; i < WM / 16; i++) {
-					mma_bf16(c[i][2 * j], a[i], b[0], b[1]);
-					mma_bf16(c[i][2 * j + 1], a[i], b[2], b[3]);
-				}
+				mma_bf16_columns(c, 2 * j, a, b);
 			}
 		}
 	}

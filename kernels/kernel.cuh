@@ -8,9 +8,16 @@
 #include "ptx.cuh"
 
 // KERNEL(linear, LinearArgs, a, 256, 2) { ... }: an entry with its argument, the threads of a block, and how many blocks
-// should fit on a multiprocessor.
+// should fit on a multiprocessor. Its blocks may be placed while the kernel before ends, and wait for that before anything else.
 #ifdef __CUDACC__
-#define KERNEL(name, Args, a, threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args a)
+#define KERNEL(name, Args, a, threads, blocks)                                                           \
+	DEVICE void name##_body(const Args& a);                                                                \
+	extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args args) { \
+		griddepcontrol_wait();                                                                               \
+		griddepcontrol_launch_dependents();                                                                  \
+		name##_body(args);                                                                                   \
+	}                                                                                                      \
+	DEVICE void name##_body(const Args& a)
 // The block's dynamic shared memory: SHARED(p); declares char* p, a multiple of 1,024.
 #define SHARED(p)                                       \
 	extern __shared__ __align__(1024) char shared_memory[]; \
@@ -177,6 +184,32 @@ DEVICE double ln1p64(double x) { return x < 0.25 ? twice_atanh(x / (2 + x)) : ln
 // ln and log2, rounded once; of 0 -Inf, of +Inf and NaN themselves.
 DEVICE float ln_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)ln64(x) : x; }
 DEVICE float log2_once(float x) { return x == 0 ? bits_float(0xff800000u) : x < bits_float(0x7f800000u) ? (float)(ln64(x) * 1.4426950408889634) : x; }
+
+// c[i][j] += a[i]·b and c[i][j+1] += a[i]·b' for every i, where b and b' are of 8 columns each, as ldmatrix_x4 brings them: 2·M
+// times mma_bf16.
+template <int M, int N>
+DEVICE void mma_bf16_columns(float (&c)[M][N][4], int j, const u32 (&a)[M][4], const u32 (&b)[4]) {
+#ifdef __CUDACC__
+#pragma unroll
+	for (int i = 0; i < M; i++) {
+		mma_bf16(c[i][j], a[i], b[0], b[1]);
+		mma_bf16(c[i][j + 1], a[i], b[2], b[3]);
+	}
+#else
+	emu::mma_bf16(c[0][j], a[0], b, {M, 2, 4 * N});
+#endif
+}
+
+// The same for 16 rows.
+template <int N>
+DEVICE void mma_bf16_columns(float (&c)[N][4], int j, const u32 (&a)[4], const u32 (&b)[4]) {
+#ifdef __CUDACC__
+	mma_bf16(c[j], a, b[0], b[1]);
+	mma_bf16(c[j + 1], a, b[2], b[3]);
+#else
+	emu::mma_bf16(c[j], a, b, {1, 2, 0});
+#endif
+}
 
 // The sum over the 32 lanes, in every lane: 16 apart first, then 8, 4, 2, 1.
 DEVICE float sum_warp(float x) {

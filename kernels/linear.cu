@@ -7,16 +7,7 @@
 // the roof is the tensor cores'. Few rows (decoding): w is read once, in tiles of 64 or 32 of its rows so that there are
 // enough blocks to keep the memory busy; the roof is N·K·2 bytes.
 #include "gemm.cuh"
-
-struct LinearArgs {
-	void* y;        // (T, N)
-	const bf16* x;  // (T, K)
-	const bf16* w;  // (N, K)
-	int T, N, K;
-	int rows, cols;
-	int in, out;  // dtypes; out is BF16 or F32
-	int _;
-};
+#include "linear.cuh"
 
 template <class G, int BM, int BN>
 DEVICE void linear(const LinearArgs& a, char* shared) {
@@ -61,18 +52,6 @@ KERNEL(linear_16, LinearArgs, a, Linear16::THREADS, 3) {
 	linear<Linear16, 16, 32>(a, shared);
 }
 
-struct LinearDXArgs {
-	bf16* dx;        // (T, K), or 0: the chain goes on
-	float* acc;      // (T, K), or 0
-	const bf16* dy;  // (T, N)
-	const bf16* w;   // (N, K)
-	int T, N, K;
-	int ld;  // between rows of dy
-	int rows, cols;
-	int dtype;
-	int start;  // the chain starts from 0, not from acc
-};
-
 template <class G, int BM, int BN>
 DEVICE void linear_dx(const LinearDXArgs& a, char* shared) {
 	int t, k;
@@ -108,16 +87,6 @@ KERNEL(linear_dx_64, LinearDXArgs, a, LinearDX64::THREADS, 3) {
 	SHARED(shared);
 	linear_dx<LinearDX64, 64, 64>(a, shared);
 }
-
-struct LinearDWArgs {
-	float* dw;       // (N, K)
-	const bf16* dy;  // (T, N)
-	const bf16* x;   // (T, K)
-	int T, N, K;
-	int ld;  // between rows of dy
-	int rows;
-	int dtype;
-};
 
 template <class G, int BM, int BN>
 DEVICE void linear_dw(const LinearDWArgs& a, char* shared) {

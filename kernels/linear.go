@@ -220,19 +220,28 @@ func (t gemmTile) grid(name string, M, N int32) Grid {
 // gemmSM90 is the tile of gemm_sm90.cuh. Its blocks, one for each multiprocessor, take tiles in turns.
 var gemmSM90 = gemmTile{rows: 128, cols: 256, threads: 384, shared: 1024 + 4*(128+256)*64*2}
 
-// fits says that the product of x (M, K) and w (N, K) is large enough and lies as boxes want it.
-func (t gemmTile) fits(gpu GPU, M, N, K int32, x, w Ptr) bool {
-	return gpu.Major == 9 && gpu.Minor == 0 && t.blocks(M, N) >= gpu.SMs && K%8 == 0 && x%16 == 0 && w%16 == 0
+// boxed is a launch of entry `kernel`, for a product (M, N) of operands in boxes a and b. It reports false where there is no such
+// form: on other cards, for products too small to give every multiprocessor a tile, and if a line of an operand, or one of the
+// matrices at `more`, whose lines are as long as one of b, is not at a multiple of 16 bytes.
+func (t gemmTile) boxed(gpu GPU, kernel string, M, N int32, a, b Box, more ...Ptr) (Grid, bool) {
+	at := a.Ptr | b.Ptr | Ptr(2*a.Line) | Ptr(2*b.Line)
+	for _, p := range more {
+		at |= p
+	}
+	if !gpu.Hopper || t.blocks(M, N) < gpu.SMs || at%16 != 0 {
+		return Grid{}, false
+	}
+	return Grid{Kernel: kernel, X: min(t.blocks(M, N), gpu.SMs), Y: 1, Threads: t.threads, Shared: t.shared, Boxes: [2]Box{a, b}}, true
 }
 
-func (t gemmTile) boxed(gpu GPU, kernel string, M, N, K int32, x, w Ptr) Grid {
-	return Grid{
-		Kernel: kernel, X: min(t.blocks(M, N), gpu.SMs), Y: 1, Threads: t.threads, Shared: t.shared,
-		Boxes: [2]Box{
-			{Ptr: x, Rows: int(M), Cols: int(K), Line: int(K), BoxRows: t.rows},
-			{Ptr: w, Rows: int(N), Cols: int(K), Line: int(K), BoxRows: t.cols},
-		},
-	}
+// alongBox is an operand (rows, k) of which a tile takes boxRows rows.
+func alongBox(p Ptr, rows, k, line int32, boxRows int) Box {
+	return Box{Ptr: p, Rows: int(rows), Cols: int(k), Line: int(line), BoxRows: boxRows}
+}
+
+// downBox is an operand (k, cols), of which a tile takes several boxes of 64 columns.
+func downBox(p Ptr, k, cols, line int32) Box {
+	return Box{Ptr: p, Rows: int(k), Cols: int(cols), Line: int(line), BoxRows: 64}
 }
 
 // gemmFor is the largest tile that gives every multiprocessor one.
@@ -252,8 +261,10 @@ func linearGrid(gpu GPU, args unsafe.Pointer) Grid {
 		return gemm16.grid("linear", a.T, a.N)
 	case a.T <= 32 && gemm64.blocks(a.T, a.N) < gpu.SMs:
 		return gemm32.grid("linear", a.T, a.N)
-	case gemmSM90.fits(gpu, a.T, a.N, a.K, a.x, a.w):
-		return gemmSM90.boxed(gpu, "linear_sm90", a.T, a.N, a.K, a.x, a.w)
+	}
+	x, w := alongBox(a.x, a.T, a.K, a.K, gemmSM90.rows), alongBox(a.w, a.N, a.K, a.K, gemmSM90.cols)
+	if g, ok := gemmSM90.boxed(gpu, "linear_sm90", a.T, a.N, x, w); ok {
+		return g
 	}
 	return gemmFor(gpu, a.T, a.N).grid("linear", a.T, a.N)
 }
@@ -263,6 +274,10 @@ func linearDXGrid(gpu GPU, args unsafe.Pointer) Grid {
 	if DType(a.dtype) != BF16 {
 		return Grid{}
 	}
+	dy, w := alongBox(a.dy, a.T, a.N, a.ld, gemmSM90.rows), downBox(a.w, a.N, a.K, a.K)
+	if g, ok := gemmSM90.boxed(gpu, "linear_dx_sm90", a.T, a.K, dy, w, a.dx, a.acc); ok {
+		return g
+	}
 	return gemmFor(gpu, a.T, a.K).grid("linear_dx", a.T, a.K)
 }
 
@@ -270,6 +285,10 @@ func linearDWGrid(gpu GPU, args unsafe.Pointer) Grid {
 	a := (*linearDWArgs)(args)
 	if DType(a.dtype) != BF16 {
 		return Grid{}
+	}
+	dy, x := downBox(a.dy, a.T, a.N, a.ld), downBox(a.x, a.T, a.K, a.K)
+	if g, ok := gemmSM90.boxed(gpu, "linear_dw_sm90", a.N, a.K, dy, x, a.dw); ok {
+		return g
 	}
 	return gemmFor(gpu, a.N, a.K).grid("linear_dw", a.N, a.K)
 }

@@ -26,6 +26,7 @@ var linearCUDACases = []struct {
 	{"odd all over", 67, 35, 51},
 	{"over a Hopper tile", 130, 260, 136},
 	{"several Hopper tiles", 257, 518, 64},
+	{"Hopper tiles of gradients", 77, 136, 264},
 }
 
 func TestLinearCUDA(t *testing.T) {

@@ -74,8 +74,9 @@ func logProbTilesGrid(gpu GPU, args unsafe.Pointer) Grid {
 	if DType(a.dtype) != BF16 {
 		return Grid{}
 	}
-	if gemmSM90.fits(gpu, a.R, a.V, a.D, a.x, a.w) {
-		return gemmSM90.boxed(gpu, "logprob_tiles_sm90", a.R, a.V, a.D, a.x, a.w)
+	x, w := alongBox(a.x, a.R, a.D, a.D, gemmSM90.rows), alongBox(a.w, a.V, a.D, a.D, gemmSM90.cols)
+	if g, ok := gemmSM90.boxed(gpu, "logprob_tiles_sm90", a.R, a.V, x, w); ok {
+		return g
 	}
 	g := gemm128.grid("logprob_tiles", a.R, a.V)
 	g.Kernel = ""

@@ -21,6 +21,10 @@ var plants = []struct{ name, test string }{
 	{"gemm_sm90_full", "TestLinearCUDA/several_Hopper"},
 	{"gemm_sm90_fence", "TestLinearCUDA/several_Hopper"},
 	{"gemm_sm90_wait", "TestLinearCUDA/several_Hopper"},
+	{"gemm_sm90_strides", "TestLinearCUDA/Hopper_tiles_of_gradients"},
+	{"gemm_sm90_down_a", "TestLinearCUDA/Hopper_tiles_of_gradients"},
+	{"gemm_sm90_down_b", "TestLinearCUDA/Hopper_tiles_of_gradients"},
+	{"gemm_sm90_begin", "TestLinearCUDA/Hopper_tiles_of_gradients"},
 	{"attention_mask", "TestAttentionCUDA/around_a_page"},
 }
 

@@ -22,6 +22,22 @@ DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(
 using emu::shared_address;
 #endif
 
+// ---- Kernels one behind the other (programmatic dependent launch)
+
+// Waits until the kernels before have ended and what they wrote is to be seen. Without effect where the launch was not early.
+DEVICE void griddepcontrol_wait() {
+#ifdef __CUDACC__
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets blocks of the next kernel be placed, which wait, as soon as all of this one's have come here or ended.
+DEVICE void griddepcontrol_launch_dependents() {
+#ifdef __CUDACC__
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // ---- Conversions
 
 // The nearest bfloat16, ties to even, of each half: lo in the low 16 bits. A NaN stays one (0x7fff).
@@ -264,7 +280,8 @@ DEVICE void mma_bf16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 	             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
-	emu::mma_bf16(c, a, b0, b1);
+	const u32 b[] = {b0, b1};
+	emu::mma_bf16(c, a, b, {1, 1, 0});
 #endif
 }
 
@@ -370,19 +387,29 @@ DEVICE void setmaxnreg_dec() {
 // mma_bf16 says, c[j] for columns 8j to 8j+7. Operands are read and sums written until the wait; each k16 step is one of
 // mma_bf16's sums. Without `add` a sum starts from 0.
 
-// A matrix in shared memory with k along lines of 128 bytes, swizzled in groups of 8 lines: the first line a multiple of
-// 1,024. Elements 16 further along k are 2 further.
-DEVICE u64 wgmma_matrix(const void* p) {
-	u64 at = shared_address(p) & 0x3ffff;
-	return at >> 4 | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+// How an operand lies in shared memory is said by a descriptor (PTX ISA, "Matrix Descriptor Format"): bits 0-13 where it
+// starts, 16-29 the leading and 32-45 the stride dimension byte offset, each as (x & 0x3ffff) >> 4; 49-51 are 0 where the
+// swizzle's pattern starts at a multiple of 1,024; 62-63 are 1 for the swizzle of 128 bytes, which exchanges chunks of 16
+// within a line of 128 by the line's number: bits 4-6 of an address ^= bits 7-9, as boxes arrive. "Canonical Layouts" gives
+// where element k of the matrix's line i lies before it, with T = 8 elements in 16 bytes, as so many bytes from p on:
+//
+//	K-major   ((8,m),(T,2k)):((8T,SBO),(1,T))        i%8·128 + i/8·SBO + k·2
+//	MN-major  ((T,8,m),(8,k)):((1,T,LBO),(8T,SBO))   i%64·2 + i/64·LBO + k%8·128 + k/8·SBO
+//
+// Adding n to a descriptor adds 16·n to p.
+DEVICE u64 wgmma_descriptor(const void* p, u32 leading, u32 stride) {
+	return (u64)((shared_address(p) & 0x3ffff) >> 4) | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32 | (u64)1 << 62;
 }
 
-// A matrix with k down its lines, of which there is a stretch for every 64 elements of the other dimension, `stretch` bytes
-// from one to the next. Elements 16 further along k are 16 lines further.
-DEVICE u64 wgmma_matrix_down(const void* p, u32 stretch) {
-	u64 at = shared_address(p) & 0x3ffff;
-	return at >> 4 | (u64)(stretch >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
-}
+// A matrix with k along lines of 128 bytes, the first at a multiple of 1,024, 8 to a group (an atom of the swizzle), group after
+// group. There is no leading dimension ("not used, assumed to be 1"). Elements 16 further along k are 2 further.
+DEVICE u64 wgmma_matrix(const void* p) { return wgmma_descriptor(p, 16, 1024); }
+
+// A matrix with k down its lines, each with 64 elements of the other dimension, as boxes of 64 columns bring them: `stretch`
+// bytes on lie the next 64 ("from the first swizzle-byte-size/16 rows to the next", of 16 bytes each), and 8 lines on, which is
+// 1,024 bytes, the next 8 of k ("from the first 8 columns to the next 8"). Elements 16 further along k are 16 lines, 128,
+// further; bits 7-9 stay.
+DEVICE u64 wgmma_matrix_down(const void* p, u32 stretch) { return wgmma_descriptor(p, stretch, 1024); }
 
 // Before the first product, and after others have used the sums' registers.
 DEVICE void wgmma_fence() {
@@ -411,86 +438,59 @@ DEVICE void wgmma_wait() {
 #endif
 }
 
-// a (64, 16) and b (N, 16) in shared memory, both with k along lines.
+// Operands of the assembly below: sums c[j] and on, and the registers they are.
+#ifdef __CUDACC__
+#define SUMS(j) "+f"(c[j][0]), "+f"(c[j][1]), "+f"(c[j][2]), "+f"(c[j][3])
+#define SUMS4(j) SUMS(j), SUMS(j + 1), SUMS(j + 2), SUMS(j + 3)
+#define SUMS16(j) SUMS4(j), SUMS4(j + 4), SUMS4(j + 8), SUMS4(j + 12)
+#define REGISTERS_0_63                                                                 \
+	"%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "               \
+	"%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "     \
+	"%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "     \
+	"%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define REGISTERS_64_127                                                               \
+	"%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "     \
+	"%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "     \
+	"%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+	"%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#endif
+
+// a (64, 16) and b (256, 16) in shared memory, each with k along lines or, if DOWN, down them: what the instruction calls
+// imm-trans.
+template <bool A_DOWN, bool B_DOWN>
 DEVICE void wgmma_m64n256k16(float (&c)[32][4], u64 a, u64 b, bool add) {
 #ifdef __CUDACC__
 	asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %130, 0;\n"
-	             "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
-	             "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-	             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-	             "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-	             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-	             "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-	             "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-	             "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-	             "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-	             "}, %128, %129, add, 1, 1, 0, 0;\n}"
-	             : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
-	               "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
-	               "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-	               "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3]),
-	               "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]), "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]),
-	               "+f"(c[10][0]), "+f"(c[10][1]), "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
-	               "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]), "+f"(c[13][2]), "+f"(c[13][3]),
-	               "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]), "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3]),
-	               "+f"(c[16][0]), "+f"(c[16][1]), "+f"(c[16][2]), "+f"(c[16][3]), "+f"(c[17][0]), "+f"(c[17][1]), "+f"(c[17][2]), "+f"(c[17][3]),
-	               "+f"(c[18][0]), "+f"(c[18][1]), "+f"(c[18][2]), "+f"(c[18][3]), "+f"(c[19][0]), "+f"(c[19][1]), "+f"(c[19][2]), "+f"(c[19][3]),
-	               "+f"(c[20][0]), "+f"(c[20][1]), "+f"(c[20][2]), "+f"(c[20][3]), "+f"(c[21][0]), "+f"(c[21][1]), "+f"(c[21][2]), "+f"(c[21][3]),
-	               "+f"(c[22][0]), "+f"(c[22][1]), "+f"(c[22][2]), "+f"(c[22][3]), "+f"(c[23][0]), "+f"(c[23][1]), "+f"(c[23][2]), "+f"(c[23][3]),
-	               "+f"(c[24][0]), "+f"(c[24][1]), "+f"(c[24][2]), "+f"(c[24][3]), "+f"(c[25][0]), "+f"(c[25][1]), "+f"(c[25][2]), "+f"(c[25][3]),
-	               "+f"(c[26][0]), "+f"(c[26][1]), "+f"(c[26][2]), "+f"(c[26][3]), "+f"(c[27][0]), "+f"(c[27][1]), "+f"(c[27][2]), "+f"(c[27][3]),
-	               "+f"(c[28][0]), "+f"(c[28][1]), "+f"(c[28][2]), "+f"(c[28][3]), "+f"(c[29][0]), "+f"(c[29][1]), "+f"(c[29][2]), "+f"(c[29][3]),
-	               "+f"(c[30][0]), "+f"(c[30][1]), "+f"(c[30][2]), "+f"(c[30][3]), "+f"(c[31][0]), "+f"(c[31][1]), "+f"(c[31][2]), "+f"(c[31][3])
-	             : "l"(a), "l"(b), "r"((int)add));
+	             "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" REGISTERS_0_63 ", " REGISTERS_64_127
+	             "}, %128, %129, add, 1, 1, %131, %132;\n}"
+	             : SUMS16(0), SUMS16(16)
+	             : "l"(a), "l"(b), "r"((int)add), "n"(A_DOWN ? 1 : 0), "n"(B_DOWN ? 1 : 0));
 #else
-	emu::wgmma(c[0], nullptr, a, b, 256, add, false, false);
+	emu::wgmma(c[0], nullptr, a, b, 256, add, A_DOWN, B_DOWN);
 #endif
 }
 
+// b (128, 16), both with k along lines.
 DEVICE void wgmma_m64n128k16(float (&c)[16][4], u64 a, u64 b, bool add) {
 #ifdef __CUDACC__
 	asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
-	             "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-	             "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-	             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-	             "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-	             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-	             "}, %64, %65, add, 1, 1, 0, 0;\n}"
-	             : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
-	               "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
-	               "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-	               "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3]),
-	               "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]), "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]),
-	               "+f"(c[10][0]), "+f"(c[10][1]), "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
-	               "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]), "+f"(c[13][2]), "+f"(c[13][3]),
-	               "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]), "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3])
+	             "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" REGISTERS_0_63 "}, %64, %65, add, 1, 1, 0, 0;\n}"
+	             : SUMS16(0)
 	             : "l"(a), "l"(b), "r"((int)add));
 #else
 	emu::wgmma(c[0], nullptr, a, b, 128, add, false, false);
 #endif
 }
 
-// a in registers, as mma_bf16 has it; b with k along lines or, if B_BY_ROWS, down them.
-template <bool B_BY_ROWS>
+// a in registers, as mma_bf16 has it; b with k along lines or, if B_DOWN, down them.
+template <bool B_DOWN>
 DEVICE void wgmma_m64n128k16_registers(float (&c)[16][4], const u32 (&a)[4], u64 b, bool add) {
 #ifdef __CUDACC__
 	asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %69, 0;\n"
-	             "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-	             "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-	             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-	             "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-	             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-	             "}, {%64, %65, %66, %67}, %68, add, 1, 1, %70;\n}"
-	             : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
-	               "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
-	               "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
-	               "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3]),
-	               "+f"(c[8][0]), "+f"(c[8][1]), "+f"(c[8][2]), "+f"(c[8][3]), "+f"(c[9][0]), "+f"(c[9][1]), "+f"(c[9][2]), "+f"(c[9][3]),
-	               "+f"(c[10][0]), "+f"(c[10][1]), "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
-	               "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]), "+f"(c[13][2]), "+f"(c[13][3]),
-	               "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]), "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3])
-	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"(B_BY_ROWS ? 1 : 0));
+	             "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" REGISTERS_0_63 "}, {%64, %65, %66, %67}, %68, add, 1, 1, %70;\n}"
+	             : SUMS16(0)
+	             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"(B_DOWN ? 1 : 0));
 #else
-	emu::wgmma(c[0], a, 0, b, 128, add, false, B_BY_ROWS);
+	emu::wgmma(c[0], a, 0, b, 128, add, false, B_DOWN);
 #endif
 }

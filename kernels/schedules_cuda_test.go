@@ -163,8 +163,9 @@ func smallElements(r *rand.Rand, n int) func(*kerneltest.Device) kerneltest.Resu
 		whole, odd := d.Zeros(kernels.BF16, n), d.Zeros(kernels.BF16, n)
 		kernels.RoundScaled(d.Q, whole, dst, 0.5)
 		kernels.RoundScaled(d.Q, odd.Rows(1, n), dst.Rows(0, n-1), 0.5)
-		for name, x := range map[string]kernels.Tensor{"sum": dst, "zeroed": src, "norm": norm, "rounded": whole, "rounded, odd": odd} {
-			got[name] = d.Get(x)
+		written := map[string]kernels.Tensor{"sum": dst, "zeroed": src, "norm": norm, "rounded": whole, "rounded, odd": odd}
+		for _, name := range slices.Sorted(maps.Keys(written)) { // in one order, for kerneltest.BitsOut
+			got[name] = d.Get(written[name])
 		}
 		return got
 	}

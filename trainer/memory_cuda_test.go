@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,7 +45,8 @@ type witnessedQueue struct {
 }
 
 func (q witnessedQueue) Launch(l kernels.Launch) {
-	for card, gpu := range map[string]kernels.GPU{"sm_90a": {Major: 9}, "sm_100a": {Major: 10}} {
+	for _, gpu := range []kernels.GPU{{Major: 9}, {Major: 9, Hopper: true}, {Major: 10}} {
+		card := fmt.Sprintf("sm_%d0a", gpu.Major)
 		for _, gpu.SMs = range []int{1, 132, 1 << 20} { // shapes are chosen by how many multiprocessors there are
 			gpu.Shared = 227 << 10
 			g := l.Op.CUDA(gpu, unsafe.Pointer(&l.Args[0]))

@@ -81,7 +81,7 @@ func (o *benchOptions) run() error {
 }
 
 func (o *benchOptions) kernels() (*gpubench.Report, error) {
-	dev, err := device.Open(o.device, 0)
+	dev, err := openDevice(o.device, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -89,6 +89,9 @@ func cards(line func(name, format string, args ...any)) {
 			continue
 		}
 		line(name, "%v", c)
+		if note := device.Note(dev); note != "" {
+			line(name+" forms", "%s", note)
+		}
 		if free, err := dev.FreeMemory(); err == nil {
 			line(name+" memory", "%.1f GiB free", float64(free)/(1<<30))
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"tandem/kernels"
-	"tandem/kernels/device"
 	"tandem/model"
 	"tandem/trainer"
 	"tandem/trainer/env"
@@ -42,7 +41,7 @@ const (
 
 // begin takes the device and the memory, and goes back to where the run stands.
 func (l *loop) begin(o *trainOptions) (err error) {
-	if l.dev, err = device.Open(o.device, o.workers); err != nil {
+	if l.dev, err = openDevice(o.device, o.workers); err != nil {
 		return err
 	}
 	if l.setup, err = openSetup(l.dev, l.recipe, l.dir, o.tools); err != nil {

@@ -86,7 +86,7 @@ func (f *modelFlags) open() (*openModel, error) {
 	if tok != nil {
 		c.Live = min(c.Live, tok.VocabSize())
 	}
-	dev, err := device.Open(f.device, f.workers)
+	dev, err := openDevice(f.device, f.workers)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +104,18 @@ func (f *modelFlags) open() (*openModel, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// openDevice opens a device and says what is to be known of it.
+func openDevice(name string, workers int) (kernels.Device, error) {
+	dev, err := device.Open(name, workers)
+	if err != nil {
+		return nil, err
+	}
+	if note := device.Note(dev); note != "" {
+		fmt.Fprintln(os.Stderr, "tandem: note:", note)
+	}
+	return dev, nil
 }
 
 // hasRoom refuses weights that the device has no memory for, or does not store so.

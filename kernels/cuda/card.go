@@ -107,5 +107,6 @@ func (d *driver) describe(c *Card, index int) error {
 		}
 		*to = int(v)
 	}
+	c.GPU.Hopper = c.GPU.Major == 9 && c.GPU.Minor == 0
 	return nil
 }

@@ -29,6 +29,7 @@ type Config struct {
 	Index  int    // of the card
 	Images Images // kernels; the zero value is Embedded()
 	Check  bool   // wait after every launch, and run what Repeat would replay: slow, and names the kernel that fails
+	Forms  Forms  // of kernels that have one for Hopper
 }
 
 // A Device is a card with its context, memory and kernels.
@@ -40,6 +41,8 @@ type Device struct {
 	check  bool
 	chores C.CUstream // of the device itself
 	atOpen int        // bytes that were free before modules and arenas
+	forms  string     // why Hopper's are not used
+	early  C.int      // blocks of a kernel are placed while the one before ends
 
 	mu      sync.Mutex
 	modules []C.CUmodule
@@ -59,26 +62,40 @@ type Device struct {
 // Open takes a card. An error that is ErrNone says that there is none that can be used; any other, that one is there and
 // could not be taken.
 func Open(cfg Config) (*Device, error) {
+	d, err := open(cfg)
+	if err != nil || !d.card.GPU.Hopper || cfg.Forms == Trusted || cfg.Forms == Usual && d.card.Emulated {
+		return d, err
+	}
+	return d.proven(cfg)
+}
+
+func open(cfg Config) (*Device, error) {
 	drv, err := openDriver(orInstalled(cfg.Driver))
 	if err != nil {
 		return nil, none(err)
 	}
 	d := &Device{driver: drv, images: cfg.Images, check: cfg.Check, kernels: map[string]*kernel{}}
-	if err := d.open(cfg.Index); err != nil {
+	if err := d.open(cfg); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-func (d *Device) open(index int) error {
+func (d *Device) open(cfg Config) error {
 	cards, err := d.driver.cards()
 	if err != nil {
 		return err
 	}
+	index := cfg.Index
 	if index < 0 || index >= len(cards) {
 		return fmt.Errorf("cuda: there is no card %d: %s has %d", index, d.driver.file, len(cards))
 	}
 	d.card = cards[index]
+	if cfg.Forms == Plain {
+		d.card.GPU.Hopper = false
+	} else {
+		d.early = 1
+	}
 	images, err := d.choose()
 	if err != nil {
 		return err

@@ -181,9 +181,11 @@ CUresult tandem_cuda_wait(tandem_cuda_context* c, CUstream s) {
 }
 
 CUresult tandem_cuda_launch(tandem_cuda_context* c, CUfunction f, unsigned x, unsigned y, unsigned threads, unsigned shared, CUstream s,
-                            void* args) {
+                            int early, void* args) {
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.allowed = 1};
+	CUlaunchConfig config = {x, y, 1, threads, 1, 1, shared, s, &attribute, early ? 1 : 0};
 	ENTER(c);
-	return c->driver->cuLaunchKernel(f, x, y, 1, threads, 1, 1, shared, s, &args, NULL);
+	return c->driver->cuLaunchKernelEx(&config, f, &args, NULL);
 }
 
 CUresult tandem_cuda_box(tandem_cuda_context* c, void* map, CUdeviceptr p, uint64_t rows, uint64_t cols, uint64_t line, unsigned box_rows) {

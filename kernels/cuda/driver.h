@@ -17,6 +17,22 @@ typedef struct CUevent_st* CUevent;
 typedef struct CUgraph_st* CUgraph;
 typedef struct CUgraphExec_st* CUgraphExec;
 
+typedef struct {
+	int id; // of what the value is
+	char pad[4];
+	union {
+		char pad[64];
+		int allowed;
+	} value;
+} CUlaunchAttribute;
+
+typedef struct {
+	unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, shared;
+	CUstream stream;
+	CUlaunchAttribute* attributes;
+	unsigned n;
+} CUlaunchConfig;
+
 // Every function by the name that the library exports, with its parameters. Versions matter: an unversioned cuMemAlloc
 // is another function, with 32-bit sizes.
 #define CUDA_FUNCTIONS(F)                                                                                                      \
@@ -39,8 +55,7 @@ typedef struct CUgraphExec_st* CUgraphExec;
 	F(cuModuleGetFunction, (CUfunction * f, CUmodule mod, const char* name))                                                     \
 	F(cuFuncGetAttribute, (int* value, int attribute, CUfunction f))                                                             \
 	F(cuFuncSetAttribute, (CUfunction f, int attribute, int value))                                                              \
-	F(cuLaunchKernel, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,               \
-	                   unsigned shared, CUstream s, void** params, void** extra))                                                \
+	F(cuLaunchKernelEx, (const CUlaunchConfig* config, CUfunction f, void** params, void** extra))                               \
 	F(cuMemAlloc_v2, (CUdeviceptr * p, size_t bytes))                                                                            \
 	F(cuMemFree_v2, (CUdeviceptr p))                                                                                             \
 	F(cuMemGetInfo_v2, (size_t * free, size_t * total))                                                                          \
@@ -99,6 +114,10 @@ enum { // of a function
 	CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
 };
 
+enum { // of a launch
+	CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+};
+
 #define TANDEM_CUDA_POINTER(name, params) CUresult(*name) params;
 
 // A driver is a library with its functions.
@@ -155,7 +174,7 @@ CUresult tandem_cuda_create_stream(tandem_cuda_context* c, CUstream* s);
 CUresult tandem_cuda_destroy_stream(tandem_cuda_context* c, CUstream s);
 CUresult tandem_cuda_wait(tandem_cuda_context* c, CUstream s);
 CUresult tandem_cuda_launch(tandem_cuda_context* c, CUfunction f, unsigned x, unsigned y, unsigned threads, unsigned shared, CUstream s,
-                            void* args);
+                            int early, void* args); // early: placed while the kernel before ends
 // A tensor map of a bfloat16 matrix, for boxes of box_rows lines of 64 elements, swizzled; zeros beyond the edge.
 CUresult tandem_cuda_box(tandem_cuda_context* c, void* map, CUdeviceptr p, uint64_t rows, uint64_t cols, uint64_t line, unsigned box_rows);
 CUresult tandem_cuda_copy(tandem_cuda_context* c, CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream s);

@@ -5,7 +5,8 @@
 #
 # Beside each lie its entries and, for a cubin, what ptxas and the disassembly say of every entry (.facts): kernel, card,
 # registers, spilled bytes, static shared memory, HMMA and HGMMA instructions. Dynamic shared memory is what the launches of
-# the Go side ask for: bench/shared.txt has it, and a test keeps it. x_sm90.cu is for Hopper alone.
+# the Go side ask for: bench/shared.txt has it, and a test keeps it. x_sm90.cu is for Hopper alone; that ptxas has to wait for
+# each of its products is a mistake there.
 
 FLAGS := -I kernels --fmad=false --ftz=false --prec-div=true --prec-sqrt=true
 STEMS := $(patsubst kernels/%.cu,%,$(wildcard kernels/*.cu))
@@ -22,6 +23,7 @@ define cubin
 $(OUT)/%.$(1).cubin: kernels/%.cu $(OUT)/compiler
 	@echo "nvcc $$*.cu for $(1)"
 	@$(NVCC)/nvcc $(FLAGS) -cubin -arch=$(1) -Xptxas -v -MMD -MT $$@ -MF $$@.d -o $$@ $$< 2>$$@.log || { cat $$@.log >&2; exit 1; }
+	@! grep 'wgmma.mma_async instructions are serialized' $$@.log >&2
 
 $(OUT)/%.$(1).cubin.facts: $(OUT)/%.$(1).cubin kernels/cuda/facts.sh
 	@PATH=$(NVCC):$$$$PATH kernels/cuda/facts.sh $(1) $$< >$$@

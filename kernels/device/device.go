@@ -56,7 +56,19 @@ func Open(name string, workers int) (kernels.Device, error) {
 
 // CUDA is how the environment wants CUDA to be opened.
 func CUDA() cuda.Config {
-	return cuda.Config{Driver: os.Getenv(DriverVariable), Check: os.Getenv(CheckVariable) == "1"}
+	cfg := cuda.Config{Driver: os.Getenv(DriverVariable), Check: os.Getenv(CheckVariable) == "1"}
+	if os.Getenv(cuda.FormsVariable) == cuda.PlainForms {
+		cfg.Forms = cuda.Plain
+	}
+	return cfg
+}
+
+// Note is what a user should know of a device; "" if there is nothing.
+func Note(dev kernels.Device) string {
+	if c, ok := dev.(*cuda.Device); ok && c.Forms() != "" {
+		return fmt.Sprintf("on %s Hopper's forms of kernels are left alone, and others, which are slower, do their work: %s", c.Name(), c.Forms())
+	}
+	return ""
 }
 
 // Holds refuses a dtype that a device does not store weights and activations in.

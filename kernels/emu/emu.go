@@ -37,6 +37,9 @@ static int tensor_map(void* f, void* map, unsigned rank, uint64_t base, const ui
 static int mma(void* f, int form, float* c, const uint32_t* a, const uint32_t* b) {
 	return ((int (*)(int, float*, const uint32_t*, const uint32_t*))f)(form, c, a, b);
 }
+static uint64_t wgmma_at(void* f, uint64_t descriptor, int across, int i, int k) {
+	return ((uint64_t (*)(uint64_t, int, int, int))f)(descriptor, across, i, k);
+}
 */
 import "C"
 
@@ -77,7 +80,7 @@ func exists(file string) bool {
 
 // A Library is an emulator that has been opened.
 type Library struct {
-	set, report, stats, mma, tensorMap unsafe.Pointer
+	set, report, stats, mma, wgmmaAt, tensorMap unsafe.Pointer
 }
 
 // Open opens the file of an emulator, which stays open.
@@ -89,7 +92,9 @@ func Open(file string) (*Library, error) {
 		return nil, fmt.Errorf("open the emulator: %s", C.GoString(C.dlerror()))
 	}
 	var l Library
-	for symbol, at := range map[string]*unsafe.Pointer{"emu_set": &l.set, "emu_last_report": &l.report, "emu_stats": &l.stats, "emu_mma": &l.mma, "cuTensorMapEncodeTiled": &l.tensorMap} {
+	for symbol, at := range map[string]*unsafe.Pointer{
+		"emu_set": &l.set, "emu_last_report": &l.report, "emu_stats": &l.stats, "emu_mma": &l.mma, "emu_wgmma_at": &l.wgmmaAt, "cuTensorMapEncodeTiled": &l.tensorMap,
+	} {
 		s := C.CString(symbol)
 		*at = C.dlsym(handle, s)
 		C.free(unsafe.Pointer(s))
@@ -149,6 +154,16 @@ const (
 // columns. It reports false if the CPU has no such form.
 func (l *Library) MMA(form int, c *[128]float32, a *[128]uint32, b *[64]uint32) bool {
 	return C.mma(l.mma, C.int(form), (*C.float)(unsafe.Pointer(c)), (*C.uint32_t)(unsafe.Pointer(a)), (*C.uint32_t)(unsafe.Pointer(b))) == 0
+}
+
+// OperandAt is the byte of shared memory where wgmma reads element k of line i of the matrix that a descriptor tells, whose k runs
+// along lines or, if down, down them.
+func (l *Library) OperandAt(descriptor uint64, down bool, i, k int) int {
+	across := C.int(0)
+	if down {
+		across = 1
+	}
+	return int(C.wgmma_at(l.wgmmaAt, C.uint64_t(descriptor), across, C.int(i), C.int(k)))
 }
 
 // TensorMap encodes the map of a bfloat16 tensor for copies of boxes. Sizes and the box begin with the innermost

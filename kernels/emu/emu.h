@@ -18,10 +18,11 @@ struct Dim {
 	unsigned x, y, z;
 };
 
-// What a kernel knows of the thread that runs it.
+// What a kernel knows of the thread that runs it, and where the thread goes on when others have run.
 struct Thread {
 	Dim thread, block, threads, blocks;
 	char* shared;
+	void *sp, *bp, *ip;
 };
 
 // The thread that runs now. One block runs on one thread of the host from beginning to end.
@@ -34,6 +35,37 @@ struct EMU_EXPORT Entry {
 	int threads, blocks; // of its launch bounds
 	void (*run)(const void* args);
 };
+
+// Where the lanes of a warp meet, all but the last wait: `to` goes on in place of `from`. Without a `to`, `from` goes on.
+struct Turn {
+	Thread *from, *to;
+};
+
+// Leaves a thread here, to go on with another where that was left. This is part of the kernel, and a jump rather than a
+// return, so that the processor foresees where to: lanes of a warp mostly leave at one place and wait at another.
+DEVICE void pass(Turn t) {
+#ifdef __x86_64__
+	asm volatile(
+	    "leaq 1f(%%rip), %%rax\n\t"
+	    "movq %%rsp, %c[sp](%%rdi)\n\t"
+	    "movq %%rbp, %c[bp](%%rdi)\n\t"
+	    "movq %%rax, %c[ip](%%rdi)\n\t"
+	    "movq %c[sp](%%rsi), %%rsp\n\t"
+	    "movq %c[bp](%%rsi), %%rbp\n\t"
+	    "jmpq *%c[ip](%%rsi)\n"
+	    "1:"
+	    : "+D"(t.from), "+S"(t.to)
+	    : [sp] "i"(offsetof(Thread, sp)), [bp] "i"(offsetof(Thread, bp)), [ip] "i"(offsetof(Thread, ip))
+	    : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",
+	      "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
+#else
+#error "the emulator switches threads on amd64 only"
+#endif
+}
+
+DEVICE void after(Turn t) {
+	if (t.to) pass(t);
+}
 
 inline char* shared_memory() { return self->shared; }
 unsigned shared_address(const void* p);
@@ -79,15 +111,32 @@ extern int skip_line;
 inline bool skipped(const char* file, int line) { return line == skip_line && !strcmp(file, skip_file); }
 
 // Within a warp.
-unsigned shfl_xor(unsigned x, int mask);
-unsigned shfl(unsigned x, int from);
-unsigned shfl_up(unsigned x, int delta);
-unsigned shfl_down(unsigned x, int delta);
-unsigned vote_ballot(bool p);
-unsigned redux_max(unsigned x);
-unsigned redux_min(unsigned x);
-unsigned redux_add(unsigned x);
-void syncwarp();
+Turn meet_shfl_xor(unsigned x, int mask, unsigned* got);
+Turn meet_shfl(unsigned x, int from, unsigned* got);
+Turn meet_shfl_up(unsigned x, int delta, unsigned* got);
+Turn meet_shfl_down(unsigned x, int delta, unsigned* got);
+Turn meet_vote_ballot(bool p, unsigned* got);
+Turn meet_redux_max(unsigned x, unsigned* got);
+Turn meet_redux_min(unsigned x, unsigned* got);
+Turn meet_redux_add(unsigned x, unsigned* got);
+Turn meet_syncwarp();
+
+template <class Meet, class... Operands>
+DEVICE unsigned received(Meet meet, Operands... o) {
+	unsigned got;
+	after(meet(o..., &got));
+	return got;
+}
+
+DEVICE unsigned shfl_xor(unsigned x, int mask) { return received(meet_shfl_xor, x, mask); }
+DEVICE unsigned shfl(unsigned x, int from) { return received(meet_shfl, x, from); }
+DEVICE unsigned shfl_up(unsigned x, int delta) { return received(meet_shfl_up, x, delta); }
+DEVICE unsigned shfl_down(unsigned x, int delta) { return received(meet_shfl_down, x, delta); }
+DEVICE unsigned vote_ballot(bool p) { return received(meet_vote_ballot, p); }
+DEVICE unsigned redux_max(unsigned x) { return received(meet_redux_max, x); }
+DEVICE unsigned redux_min(unsigned x) { return received(meet_redux_min, x); }
+DEVICE unsigned redux_add(unsigned x) { return received(meet_redux_add, x); }
+DEVICE void syncwarp() { after(meet_syncwarp()); }
 
 // Barriers.
 void bar_sync(int id, unsigned threads);
@@ -109,9 +158,19 @@ void bulk_wait(int groups, bool read);
 void fence_proxy_async();
 
 // Matrices.
-void ldmatrix_x4(unsigned (&r)[4], const void* row, bool transposed);
-void stmatrix_x4(void* row, const unsigned (&r)[4], bool transposed = false);
-void mma_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1);
+Turn meet_ldmatrix_x4(unsigned* r, const void* row, bool transposed);
+Turn meet_stmatrix_x4(void* row, const unsigned* r, bool transposed);
+DEVICE void ldmatrix_x4(unsigned (&r)[4], const void* row, bool transposed) { after(meet_ldmatrix_x4(r, row, transposed)); }
+DEVICE void stmatrix_x4(void* row, const unsigned (&r)[4], bool transposed = false) { after(meet_stmatrix_x4(row, r, transposed)); }
+
+// Products of one instruction after the other, which touch no memory, so that nobody could see the lanes of a warp come
+// together for each: m fragments of a times n of b. Fragment c[i][j] is at c + i·stride + 4·j.
+struct Products {
+	int m, n;
+	long stride;
+};
+Turn meet_mma_bf16(float* c, const unsigned* a, const unsigned* b, Products p);
+DEVICE void mma_bf16(float* c, const unsigned* a, const unsigned* b, Products p) { after(meet_mma_bf16(c, a, b, p)); }
 void wgmma(float* c, const unsigned* a, uint64_t da, uint64_t db, int n, bool add, bool a_by_columns, bool b_by_rows);
 void wgmma_fence();
 void wgmma_commit();

@@ -48,7 +48,7 @@ var faults = []struct{ plant, says string }{
 	{"rows_neighbour", "race"},
 	{"far_rows_index32", "overflow"},
 
-	{"hopper_barrier", "not initialised"},
+	{"hopper_barrier", "not initialised|race"},
 	{"hopper_init", "not initialised"},
 	{"hopper_empty", "race|wrong|mbarrier"},
 	{"hopper_expect", "deadlock|wrong|race"},

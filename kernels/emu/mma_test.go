@@ -89,12 +89,21 @@ func TestFormsAgree(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
+	scale := 1.0 // of numbers of some size, which changes every few tiles
+	moved := func() uint32 {
+		if r.IntN(500) == 0 {
+			scale = math.Exp2(float64(r.IntN(200) - 135))
+		}
+		return math.Float32bits(float32(r.NormFloat64() * scale))
+	}
 	kinds := map[string]func() uint32{
-		"normal": func() uint32 { return math.Float32bits(float32(r.NormFloat64())) },
-		"wide":   func() uint32 { return math.Float32bits(float32(r.NormFloat64() * math.Exp2(float64(r.IntN(60)-30)))) },
-		"small":  func() uint32 { return math.Float32bits(float32(r.NormFloat64() * math.Exp2(float64(-r.IntN(80)-50)))) },
-		"sparse": func() uint32 { return math.Float32bits(float32(r.NormFloat64())) * uint32(r.IntN(4)/3) },
-		"equal":  func() uint32 { return 0x3fff0000 },
+		"moved":        moved,
+		"moved sparse": func() uint32 { return moved() * uint32(r.IntN(4)/3) },
+		"normal":       func() uint32 { return math.Float32bits(float32(r.NormFloat64())) },
+		"wide":         func() uint32 { return math.Float32bits(float32(r.NormFloat64() * math.Exp2(float64(r.IntN(60)-30)))) },
+		"small":        func() uint32 { return math.Float32bits(float32(r.NormFloat64() * math.Exp2(float64(-r.IntN(80)-50)))) },
+		"sparse":       func() uint32 { return math.Float32bits(float32(r.NormFloat64())) * uint32(r.IntN(4)/3) },
+		"equal":        func() uint32 { return 0x3fff0000 },
 		"finite": func() uint32 {
 			for {
 				if x := r.Uint32(); x>>23&255 != 255 {

@@ -35,7 +35,7 @@ func GPU(t testing.TB) []*Device {
 		ds = append(ds, Emulated(t, file))
 	}
 	if os.Getenv(GPUVariable) == "1" {
-		ds = append(ds, openGPU(t, cuda.Config{Check: true}))
+		ds = append(ds, openGPU(t, cuda.Config{Check: true, Forms: cuda.Trusted}))
 	}
 	if len(ds) == 0 {
 		t.Skipf("there is no %s, which make builds: kernels are not tested", emu.Plain)

@@ -220,16 +220,18 @@ static CUresult give(CUstream s, op o) {
 	return 0;
 }
 
-CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream s,
-                        void** params, void** extra) {
+CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** params, void** extra) {
 	IN;
-	if (!gx || !gy || gz != 1 || !bx || bx > 1024 || by != 1 || bz != 1 || extra || shared > (unsigned)f->most) return CUDA_ERROR_INVALID_VALUE;
+	if (!c->gridX || !c->gridY || c->gridZ != 1 || !c->blockX || c->blockX > 1024 || c->blockY != 1 || c->blockZ != 1 || extra || c->shared > (unsigned)f->most)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->attributes[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION || c->attributes[i].value.allowed != 1) return CUDA_ERROR_INVALID_VALUE;
 #ifdef IDLE
 	return 0;
 #endif
 	op o = {.kind = LAUNCH, .f = f};
 	memcpy(o.args, params[0], 24);
-	return give(s, o);
+	return give(c->stream, o);
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr* p, size_t n) {

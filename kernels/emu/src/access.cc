@@ -15,40 +15,18 @@ void check_tail(Block* b) {
 		}
 }
 
-void check_shared(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc) {
+void fail_shared(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc) {
 	Block* b = f->of;
 	long at = (const char*)p - b->shared;
 	if (at < 0 || at + n > b->shared_bytes)
 		fail(Code::illegal_address, pc, "out of bounds: a %s of %u bytes at byte %ld of shared memory of %u bytes", write ? "write" : "read", n, at,
 		     b->shared_bytes);
-	if ((uintptr_t)p % align) fail(Code::misaligned_address, pc, "misaligned: byte %ld of shared memory is no multiple of %u", at, align);
+	fail(Code::misaligned_address, pc, "misaligned: byte %ld of shared memory is no multiple of %u", at, align);
 }
 
-void shared_access(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc) {
-	check_shared(f, p, n, align, write, pc);
-	note_shared(f, p, n, write, pc);
-}
-
-// The last few allocations that a thread looked into.
-static const Allocation* recall(const void* p) {
-	static thread_local Found last[4];
-	static thread_local unsigned turn;
-	for (Found& l : last)
-		if (const Allocation* a = recall(p, l)) return a;
-	return find(p, &last[turn++ % 4]);
-}
-
-const Allocation* check_global(const void* p, size_t n, unsigned align, bool write, const void* pc) {
+void fail_global(const void* p, size_t n, unsigned align, bool write, const void* pc) {
 	if ((uintptr_t)p % align) fail(Code::misaligned_address, pc, "misaligned: address %p is no multiple of %u", p, align);
-	if (n == 0) return nullptr;
-	const Allocation* a = recall(p);
-	if (!inside(a, p, n))
-		fail(Code::illegal_address, pc, "out of bounds: a %s of %zu bytes at %p, %s", write ? "write" : "read", n, p, where(p).c_str());
-	return a;
-}
-
-void global_access(Fiber* f, const void* p, size_t n, unsigned align, bool write, const void* pc) {
-	if (const Allocation* a = check_global(p, n, align, write, pc)) note_global(f, *a, p, n, write, pc);
+	fail(Code::illegal_address, pc, "out of bounds: a %s of %zu bytes at %p, %s", write ? "write" : "read", n, p, where(p).c_str());
 }
 
 } // namespace emu

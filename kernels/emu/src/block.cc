@@ -57,9 +57,9 @@ static void begin() {
 static void prepare(Fiber* f, char* top) {
 	void** sp = (void**)top;
 	*--sp = nullptr; // where nobody returns to
-	*--sp = (void*)begin;
-	for (int i = 0; i < 6; i++) *--sp = nullptr;
 	f->sp = sp;
+	f->bp = nullptr;
+	f->ip = (void*)begin;
 }
 
 static void reset(Warp& w, int index, Fiber* fibers) {
@@ -127,7 +127,7 @@ void Worker::run(const Launch& l, unsigned number) {
 	enter(&b);
 	Fiber* first = b.next();
 	self = first;
-	emu_switch(&home, first->sp);
+	pass({&home, first});
 	self = nullptr;
 	if (!b.failed) {
 		check_tail(&b);
@@ -138,8 +138,7 @@ void Worker::run(const Launch& l, unsigned number) {
 
 void abandon(Block* b) {
 	b->failed = true;
-	void* unused;
-	emu_switch(&unused, b->worker->home);
+	pass({running(), &b->worker->home});
 	__builtin_unreachable();
 }
 
@@ -169,9 +168,7 @@ Fiber* Block::next() {
 }
 
 void Block::leave_block() {
-	void* unused;
-	self = nullptr;
-	emu_switch(&unused, worker->home);
+	pass({running(), &worker->home});
 	__builtin_unreachable();
 }
 

@@ -11,8 +11,6 @@
 #include "mma.h"
 #include "random.h"
 
-extern "C" void emu_switch(void** save, void* to) __attribute__((visibility("hidden")));
-
 namespace emu {
 
 struct Block;
@@ -26,20 +24,20 @@ enum class Meet : uint8_t { none, shfl, vote, redux, syncwarp, bar_sync, bar_arr
 struct Copy {
 	char* dst;
 	const char* src;
-	int bytes;
 	const void* pc;
+	uint64_t when; // its source was found to be an allocation
+	int bytes;
 };
 
 // In which order the lanes of a warp go.
 enum class Lanes : uint8_t { up, down, any };
 
-struct Fiber : Thread {
-	void* sp;
+struct alignas(64) Fiber : Thread {
 	Block* of;
 	Warp* warp;
+	const void* at;            // the instruction it waits at
 	uint8_t lane;
 	bool done;
-	const void* at;            // the instruction it waits at
 	void* waits;               // the mbarrier it waits for
 	unsigned parity;           // and its phase
 	std::vector<Copy> copies;  // cp.async, oldest first; those before `arrived` have arrived
@@ -75,15 +73,12 @@ struct Warp {
 	int index;
 	Meet meets;
 	const void* first;     // where the first lane arrived
-	unsigned in[32];
+	unsigned in[32];       // what lanes bring
 	unsigned extra[32];
-	unsigned out[32];
-	const void* place[32]; // addresses that lanes bring
+	const void* place[32]; // addresses
 	unsigned* r[32];       // registers that lanes want filled
-	float* c[32];
-	const unsigned* a[32];
-	Tile tile;             // of an mma
-	float sum[32][4];
+	Operands mma;
+	unsigned shape;        // how many products
 	int barrier;           // that it waits at, or -1
 	std::deque<Wgmma> pending; // not waited for yet
 	int happened;          // how many of them have been computed
@@ -152,6 +147,8 @@ struct Block {
 	char* shared;
 	unsigned shared_bytes;
 	Random random;
+	Room room; // for mma
+	Recent recent;
 	Lanes lanes;           // the schedule: see block.cc
 	uint8_t sticky;
 	int ahead, burst;
@@ -160,8 +157,9 @@ struct Block {
 	uint64_t phases, conflicts; // of ldmatrix and stmatrix: 8 rows at a time, and how many more the banks made of them
 
 	void run();
-	void suspend();              // the running fiber does not run until somebody wakes it
-	void switch_to(Fiber* f, Fiber* g);
+	Turn leave();                // the running fiber does not run until somebody wakes it
+	void suspend() { after(leave()); }
+	Turn turn_to(Fiber* f, Fiber* g);
 	int take(Warp& w);           // a lane that may run; it no longer may
 	void yield();                // others may go first
 	void wake(Warp& w, uint32_t lanes) {
@@ -187,21 +185,22 @@ inline int Block::take(Warp& w) {
 	return l;
 }
 
-inline void Block::switch_to(Fiber* f, Fiber* g) {
-	if (g == f) return;
+inline Turn Block::turn_to(Fiber* f, Fiber* g) {
+	if (g == f) return {};
 	self = g;
-	emu_switch(&f->sp, g->sp);
+	return {f, g};
 }
 
-inline void Block::suspend() {
+inline Turn Block::leave() {
 	Fiber* f = running();
 	Warp& w = *f->warp;
-	if (burst-- > 0 && w.runnable) return switch_to(f, &w.fibers[take(w)]); // most often another lane of the warp
-	switch_to(f, next());
+	if (burst-- > 0 && w.runnable) return turn_to(f, &w.fibers[take(w)]); // most often another lane of the warp
+	return turn_to(f, next());
 }
 
-// Brings the lanes of a warp together. True for the last to arrive, who does what all came for and then calls go.
-inline bool meet(Fiber* f, Meet kind, const void* pc) {
+// Brings the lanes of a warp together. True for the last to arrive, who does what all came for and then calls go; the others
+// leave.
+inline bool last(Fiber* f, Meet kind, const void* pc) {
 	Warp& w = *f->warp;
 	f->at = pc;
 	if (!w.arrived) {
@@ -214,6 +213,12 @@ inline bool meet(Fiber* f, Meet kind, const void* pc) {
 		w.arrived = 0;
 		return true;
 	}
+	return false;
+}
+
+// The same within an instruction: the others have come back when this returns.
+inline bool meet(Fiber* f, Meet kind, const void* pc) {
+	if (last(f, kind, pc)) return true;
 	f->of->suspend();
 	return false;
 }

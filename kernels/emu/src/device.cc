@@ -250,9 +250,8 @@ EMU_API cuMemHostUnregister(void* p) {
 
 EMU_API cuMemHostGetDevicePointer_v2(uint64_t* out, void* p, unsigned flags) {
 	BEGIN;
-	Found found;
-	const Allocation* a = find(p, &found);
-	if (!a || !a->host || flags) return INVALID_VALUE;
+	Allocation a;
+	if (!find(p, &a) || !a.host || flags) return INVALID_VALUE;
 	*out = (uint64_t)p;
 	return SUCCESS;
 }
@@ -260,11 +259,10 @@ EMU_API cuMemHostGetDevicePointer_v2(uint64_t* out, void* p, unsigned flags) {
 enum Place { outside, device, pinned, pageable };
 
 static Place place_of(uint64_t p, size_t n) {
-	Found found;
-	const Allocation* a = find((void*)p, &found);
-	if (!a) return pageable;
+	Allocation a;
+	if (!find((void*)p, &a)) return pageable;
 	if (!inside(a, (void*)p, n)) return outside;
-	return a->host ? pinned : device;
+	return a.host ? pinned : device;
 }
 
 // From pageable memory a copy takes the bytes when it is asked for; into it, it has ended when the call has.

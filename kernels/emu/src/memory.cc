@@ -15,7 +15,7 @@ const int TAIL = 0xa5;
 
 static std::shared_mutex mutex;
 static size_t on_device;
-static std::atomic<uint64_t> changes = 1; // of the table, so that who remembers an allocation looks again
+std::atomic<uint64_t> allocation_changes = 1;
 
 static std::map<const char*, Allocation>& all() {
 	static auto* m = new std::map<const char*, Allocation>; // by base; threads may outlive what is destroyed at the end
@@ -35,12 +35,14 @@ char* allocate(size_t size, bool host) {
 		return nullptr;
 	}
 	Allocation a{map + PAGE + pages - padded, size, map, mapped, host, false, nullptr};
-	void* shadow = mmap(nullptr, 4 * padded + 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (shadow != MAP_FAILED) a.shadow = (uint64_t*)shadow;
+	if (records) {
+		void* shadow = mmap(nullptr, 4 * padded + 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (shadow != MAP_FAILED) a.shadow = (uint64_t*)shadow;
+	}
 	if (size < LARGE) memset(a.base, 0xff, size);
 	memset(a.base + size, TAIL, padded - size);
 	std::unique_lock lock(mutex);
-	changes++;
+	allocation_changes++;
 	all()[a.base] = a;
 	if (!host) on_device += size;
 	return a.base;
@@ -50,7 +52,7 @@ bool adopt(void* base, size_t size) {
 	std::unique_lock lock(mutex);
 	auto i = all().lower_bound((char*)base + size);
 	if (i != all().begin() && end((--i)->second) > (char*)base) return false;
-	changes++;
+	allocation_changes++;
 	all()[(char*)base] = Allocation{(char*)base, size, nullptr, 0, true, true, nullptr};
 	return true;
 }
@@ -66,7 +68,7 @@ bool release(void* base, bool adopted) {
 	std::unique_lock lock(mutex);
 	auto i = all().find((char*)base);
 	if (i == all().end() || i->second.adopted != adopted) return false;
-	changes++;
+	allocation_changes++;
 	unmap(i->second);
 	all().erase(i);
 	return true;
@@ -74,7 +76,7 @@ bool release(void* base, bool adopted) {
 
 void release_all() {
 	std::unique_lock lock(mutex);
-	changes++;
+	allocation_changes++;
 	for (auto& [_, a] : all()) unmap(a);
 	all().clear();
 }
@@ -84,24 +86,25 @@ size_t allocated() {
 	return on_device;
 }
 
-const Allocation* recall(const void* p, const Found& kept) {
-	return kept.when == changes.load(std::memory_order_acquire) && inside(&kept.a, p, 1) ? &kept.a : nullptr;
-}
-
-const Allocation* find(const void* p, Found* last) {
+bool find(const void* p, Allocation* found, uint64_t* when) {
 	std::shared_lock lock(mutex);
+	if (when) *when = allocation_changes;
 	auto i = all().upper_bound((const char*)p);
-	if (i == all().begin()) return nullptr;
+	if (i == all().begin()) return false;
 	const Allocation& a = (--i)->second;
-	if (!inside(&a, p, 1)) return nullptr;
-	last->a = a;
-	last->when = changes;
-	return &last->a;
+	if (!inside(a, p, 1)) return false;
+	*found = a;
+	return true;
 }
 
-bool inside(const Allocation* a, const void* p, size_t n) {
-	const char* c = (const char*)p;
-	return a && c >= a->base && n <= a->size && c <= a->base + a->size - n;
+const Allocation* Recent::look(const void* p) {
+	Allocation a;
+	uint64_t now;
+	if (!emu::find(p, &a, &now)) return nullptr;
+	if (when != now)
+		for (Allocation& l : last) l.size = 0;
+	when = now;
+	return &(last[turn++ % 4] = a);
 }
 
 std::string where(const void* p) {

@@ -3,13 +3,16 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <atomic>
 #include <string>
 
 namespace emu {
 
+extern const bool records; // true in the checked library: who touched what is kept
+
 struct Allocation {
 	char* base; // a multiple of 16; the page after its last 16 bytes is a guard
-	size_t size;
+	size_t size = 0;
 	char* map;
 	size_t mapped;
 	bool host;
@@ -26,15 +29,33 @@ bool adopt(void* base, size_t size);
 void release_all();
 size_t allocated(); // bytes on the device
 
-// The allocation that holds p, or null. What was found is kept for recall, which finds it again while no allocation has
-// come or gone.
-struct Found {
-	Allocation a{};
+// The allocation that holds p: false if there is none. `when` is told what allocation_changes was.
+bool find(const void* p, Allocation* a, uint64_t* when = nullptr);
+
+inline bool inside(const Allocation& a, const void* p, size_t n) {
+	const char* c = (const char*)p;
+	return c >= a.base && n <= a.size && c <= a.base + a.size - n;
+}
+
+// How often an allocation has come or gone.
+extern std::atomic<uint64_t> allocation_changes;
+
+// The last few allocations that somebody looked into, while none has come or gone.
+struct Recent {
+	Allocation last[4];
+	unsigned turn = 0;
 	uint64_t when = 0;
+
+	const Allocation* find(const void* p) {
+		if (__builtin_expect(when == allocation_changes.load(std::memory_order_acquire), 1))
+			for (const Allocation& a : last)
+				if ((size_t)((const char*)p - a.base) < a.size) return &a;
+		return look(p);
+	}
+
+private:
+	const Allocation* look(const void* p);
 };
-const Allocation* find(const void* p, Found* keep);
-const Allocation* recall(const void* p, const Found& kept);
-bool inside(const Allocation* a, const void* p, size_t n);
 
 // "8 bytes after an allocation of 4096 bytes", for a message.
 std::string where(const void* p);

@@ -1,9 +1,7 @@
 #include "mma.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "../emu.h"
 #include "settings.h"
 
 namespace emu {
@@ -13,9 +11,15 @@ bool have_avx2() {
 	return yes;
 }
 
-void mma(Tile& t) {
-	if (settings().exact) have_avx2() ? mma_exact_avx2(t) : mma_exact_plain(t);
-	else have_avx2() ? mma_fast_avx2(t) : mma_fast_plain(t);
+void mma(const Operands& o, const Products& p, Room& room) {
+	if (settings().exact) have_avx2() ? mma_exact_avx2(o, p, room) : mma_exact_plain(o, p, room);
+	else have_avx2() ? mma_fast_avx2(o, p, room) : mma_fast_plain(o, p, room);
+}
+
+template <class Work>
+static void by_tiles(const Operands& o, const Products& p, Work work) {
+	for (int i = 0; i < p.m; i++)
+		for (int j = 0; j < p.n; j++) by_tile(o, p, i, j, work);
 }
 
 // Row i of a and column j of b.
@@ -27,7 +31,7 @@ static void operands(Tile& t, int i, int j, float* a, float* b) {
 	}
 }
 
-void mma_fast_plain(Tile& t) {
+static void fast_tile(Tile& t) {
 	for (int i = 0; i < 16; i++)
 		for (int j = 0; j < 8; j++) {
 			float a[16], b[16];
@@ -91,7 +95,7 @@ static float dot(const float* a, const float* b, float c) {
 	return sum ? cut(ldexp((double)sum, top - 25)) : 0;
 }
 
-void mma_exact_plain(Tile& t) {
+void exact_tile(Tile& t) {
 	for (int i = 0; i < 16; i++)
 		for (int j = 0; j < 8; j++) {
 			float a[16], b[16];
@@ -99,6 +103,48 @@ void mma_exact_plain(Tile& t) {
 			t.at_c(i, j) = dot(a, b, t.at_c(i, j));
 		}
 }
+
+// Of some 16-bit halves of a word: makes zeros of infinities and NaNs, and says which there were.
+struct Specials {
+	bool infinite = false, nan = false;
+
+	void take(uint32_t& word) {
+		for (uint32_t low = 0xffff; low; low <<= 16) {
+			uint32_t exponent = word & low & 0x7f807f80, fraction = word & low & 0x007f007f;
+			if (exponent != (low & 0x7f807f80)) continue;
+			(fraction ? nan : infinite) = true;
+			word &= ~low;
+		}
+	}
+};
+
+void exact_specials(Tile& t, void (*finite)(Tile&)) {
+	Tile rest = t;
+	Specials row[16], column[8];
+	for (int k = 0; k < 16; k += 2) {
+		for (int i = 0; i < 16; i++) row[i].take(rest.at_a(i, k));
+		for (int j = 0; j < 8; j++) column[j].take(rest.at_b(k, j));
+	}
+	for (auto& lane : rest.c)
+		for (float& c : lane)
+			if (!isfinite(c)) c = 0;
+	finite(rest);
+	for (int i = 0; i < 16; i++)
+		for (int j = 0; j < 8; j++) {
+			float c = t.at_c(i, j);
+			if (row[i].nan || column[j].nan || c != c) {
+				rest.at_c(i, j) = bits_float(0x7fffffff);
+			} else if (row[i].infinite || column[j].infinite || !isfinite(c)) {
+				float a[16], b[16];
+				operands(t, i, j, a, b);
+				rest.at_c(i, j) = dot(a, b, c);
+			}
+		}
+	memcpy(t.c, rest.c, sizeof t.c);
+}
+
+void mma_fast_plain(const Operands& o, const Products& p, Room&) { by_tiles(o, p, fast_tile); }
+void mma_exact_plain(const Operands& o, const Products& p, Room&) { by_tiles(o, p, exact_tile); }
 
 } // namespace emu
 
@@ -112,8 +158,9 @@ extern "C" EMU_EXPORT int emu_mma(int form, float* c, const uint32_t* a, const u
 	}
 	for (int k = 0; k < 16; k += 2)
 		for (int j = 0; j < 8; j++) t.at_b(k, j) = b[k / 2 * 8 + j];
-	void (*forms[])(emu::Tile&) = {emu::mma_fast_plain, emu::mma_fast_avx2, emu::mma_exact_plain, emu::mma_exact_avx2};
-	forms[form & 3](t);
+	void (*forms[])(const emu::Operands&, const emu::Products&, emu::Room&) = {emu::mma_fast_plain, emu::mma_fast_avx2, emu::mma_exact_plain, emu::mma_exact_avx2};
+	emu::Room room;
+	forms[form & 3](t.operands(), {1, 1, 0}, room);
 	for (int i = 0; i < 16; i++)
 		for (int j = 0; j < 8; j++) c[8 * i + j] = t.at_c(i, j);
 	return 0;

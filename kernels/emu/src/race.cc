@@ -3,8 +3,11 @@
 // barriers) is not ordered; a shuffle or an mma orders no memory.
 #include "race.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <algorithm>
 
 #include "report.h"
 #include "settings.h"
@@ -12,20 +15,51 @@
 
 namespace emu {
 
+extern const bool records = true;
+
 const int WARPS = 32, ASYNC = WARPS, CLOCKS = WARPS + 1; // copies of boxes have a clock of their own
 const uint8_t MANY = 33, FLYING = 34, DONE = 35;         // who read: several lanes; a wgmma that goes on; one that is over
 
-// What is known of two bytes.
+// What is known of some bytes that are always touched together: 16, or 2 where a smaller access has been.
 struct Cell {
-	uint32_t block; // whose; that of another block counts for nothing
 	uint32_t write_time, write_pc, read_pc;
 	uint8_t write_warp, write_lane;
-	uint16_t fences; // of the writer, then
-	uint32_t read[CLOCKS]; // by warp: time << 8 | lane + 1
+	uint16_t fences;  // of the writer, then
+	uint32_t readers; // warps that have read since
+};
+
+struct Cells {
+	Cell* cell;
+	uint32_t* read; // of a cell by a warp: time << 8 | lane + 1
+	size_t n;
+
+	void open(size_t cells) {
+		n = cells;
+		cell = (Cell*)room(n * sizeof(Cell));
+		read = (uint32_t*)room(WARPS * n * sizeof(uint32_t));
+	}
+	static void* room(size_t bytes) {
+		void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED) {
+			perror("emulator: mmap");
+			abort();
+		}
+		return p;
+	}
+	uint32_t& read_by(int warp, size_t i) { return read[warp * n + i]; }
+};
+
+const int UNIT = 16, PAIRS = UNIT / 2;
+
+// How 16 bytes are kept.
+struct Unit {
+	uint32_t block; // whose; that of another block counts for nothing
+	bool split;     // into pairs of bytes
 };
 
 struct Race {
-	Cell* cells;
+	Unit* units;
+	Cells whole, pairs;
 	uint32_t block = 0; // the running one, in a count of this worker's
 	uint32_t time[CLOCKS][CLOCKS]; // time[w][x]: what w knows of x; time[w][w]: its own
 	uint32_t synced[CLOCKS];       // w's time at its last syncwarp
@@ -40,8 +74,9 @@ void enter(Block* b) {
 	Race*& r = b->worker->race;
 	if (!r) {
 		r = new Race;
-		void* p = mmap(nullptr, SHARED_SPAN / 2 * sizeof(Cell), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		r->cells = (Cell*)p;
+		r->units = (Unit*)Cells::room(SHARED_SPAN / UNIT * sizeof(Unit));
+		r->whole.open(SHARED_SPAN / UNIT);
+		r->pairs.open(SHARED_SPAN / 2);
 	}
 	r->block++;
 	memset(r->time, 0, sizeof r->time);
@@ -85,15 +120,6 @@ void order_acquire(Fiber* f, Mbarrier& bar) {
 	join(of(f).time[f->warp->index], bar.clock.data());
 }
 
-static Cell& cell(Race& r, size_t i) {
-	Cell& c = r.cells[i];
-	if (c.block != r.block) {
-		memset(&c, 0, sizeof c);
-		c.block = r.block;
-	}
-	return c;
-}
-
 struct Access {
 	Fiber* f;
 	const void* p;
@@ -129,67 +155,100 @@ static void after_write(Race& r, const Access& a, const Cell& c, bool proxy) {
 		     (const char*)a.p - a.f->of->shared, writer.thread.x, place(library() + c.write_pc).c_str());
 }
 
-static void after_reads(Race& r, const Access& a, const Cell& c) {
-	for (int w = 0; w < a.f->of->warps; w++) {
-		if (!c.read[w]) continue;
-		int lane = (int)(c.read[w] & 255) - 1;
-		uint32_t time = c.read[w] >> 8;
+static void after_reads(Race& r, const Access& a, Cells& cells, size_t i) {
+	const Cell& c = cells.cell[i];
+	for (uint32_t m = c.readers; m; m &= m - 1) {
+		int w = __builtin_ctz(m);
+		uint32_t read = cells.read_by(w, i), time = read >> 8;
+		int lane = (int)(read & 255) - 1;
 		bool fine = lane == FLYING ? false : lane == DONE && w == a.f->warp->index ? true : ordered(r, a.f, w, lane, time);
 		if (!fine) race(a, "reads", w, lane, c.read_pc);
 	}
 }
 
-static void record_write(Race& r, Cell& c, Fiber* f, int warp, uint32_t time, const void* pc) {
-	(void)r;
+static void record_write(Cell& c, Fiber* f, int warp, uint32_t time, const void* pc) {
 	c.write_time = time;
 	c.write_warp = (uint8_t)warp;
 	c.write_lane = f->lane;
 	c.write_pc = (uint32_t)((const char*)pc - library());
 	c.fences = (uint16_t)f->fences;
-	memset(c.read, 0, sizeof c.read);
+	c.readers = 0;
 }
 
-static void record_read(Race& r, Cell& c, Fiber* f, int lane, const void* pc) {
+static void record_read(Race& r, Cells& cells, size_t i, Fiber* f, int lane, const void* pc) {
+	Cell& c = cells.cell[i];
 	int w = f->warp->index;
-	uint32_t& old = c.read[w];
+	uint32_t& at = cells.read_by(w, i);
+	uint32_t old = c.readers >> w & 1 ? at : 0;
 	if (lane < 32 && old >> 8 >= r.synced[w] && (old & 255) && (int)(old & 255) - 1 != lane) lane = (old & 255) - 1 == FLYING ? FLYING : MANY;
-	old = r.time[w][w] << 8 | (uint32_t)(lane + 1);
+	at = r.time[w][w] << 8 | (uint32_t)(lane + 1);
+	c.readers |= 1u << w;
 	c.read_pc = (uint32_t)((const char*)pc - library());
 }
 
-template <class F>
-static void each(Fiber* f, const void* p, size_t n, F g) {
+// Gives each pair of bytes what is known of all.
+static void split(Race& r, size_t u) {
+	const Cell& c = r.whole.cell[u];
+	for (size_t i = PAIRS * u; i < PAIRS * (u + 1); i++) r.pairs.cell[i] = c;
+	for (uint32_t m = c.readers; m; m &= m - 1) {
+		int w = __builtin_ctz(m);
+		for (size_t i = PAIRS * u; i < PAIRS * (u + 1); i++) r.pairs.read_by(w, i) = r.whole.read_by(w, u);
+	}
+	r.units[u].split = true;
+}
+
+// Calls check for what is known of the bytes from p on, then note, to change it.
+template <class Check, class Note>
+static void each(Fiber* f, const void* p, size_t n, bool write, Check check, Note note) {
 	Race& r = of(f);
-	size_t first = (const char*)p - (f->of->worker->shared_end - SHARED_SPAN);
-	for (size_t i = first / 2; i <= (first + n - 1) / 2; i++) g(r, cell(r, i));
+	size_t first = (const char*)p - (f->of->worker->shared_end - SHARED_SPAN), end = first + n;
+	for (size_t u = first / UNIT; u * UNIT < end; u++) {
+		Unit& unit = r.units[u];
+		if (unit.block != r.block) {
+			unit = {r.block, false};
+			r.whole.cell[u] = {};
+		}
+		size_t from = std::max(first, u * UNIT) / 2, to = (std::min(end, (u + 1) * UNIT) + 1) / 2; // pairs
+		bool all = to - from == PAIRS;
+		if (all && !unit.split) {
+			check(r, r.whole, u);
+			note(r, r.whole, u);
+			continue;
+		}
+		if (!unit.split) split(r, u);
+		for (size_t i = from; i < to; i++) {
+			check(r, r.pairs, i);
+			if (!(all && write)) note(r, r.pairs, i);
+		}
+		if (all && write) { // which leaves nothing of what was known
+			unit.split = false;
+			note(r, r.whole, u);
+		}
+	}
+}
+
+static void touch(Fiber* f, const void* p, size_t n, bool write, bool proxy, int lane, const void* pc) {
+	Access a{f, p, write, pc};
+	if (write)
+		each(
+		    f, p, n, true,
+		    [&](Race& r, Cells& cells, size_t i) {
+			    after_write(r, a, cells.cell[i], false);
+			    after_reads(r, a, cells, i);
+		    },
+		    [&](Race& r, Cells& cells, size_t i) { record_write(cells.cell[i], f, f->warp->index, r.time[f->warp->index][f->warp->index], pc); });
+	else
+		each(
+		    f, p, n, false, [&](Race& r, Cells& cells, size_t i) { after_write(r, a, cells.cell[i], proxy); },
+		    [&](Race& r, Cells& cells, size_t i) { record_read(r, cells, i, f, lane, pc); });
 }
 
 void note_shared(Fiber* f, const void* p, size_t n, bool write, const void* pc) {
-	if (!settings().races || n == 0) return;
-	Access a{f, p, write, pc};
-	each(f, p, n, [&](Race& r, Cell& c) {
-		after_write(r, a, c, false);
-		if (write) {
-			after_reads(r, a, c);
-			record_write(r, c, f, f->warp->index, r.time[f->warp->index][f->warp->index], pc);
-		} else {
-			record_read(r, c, f, f->lane, pc);
-		}
-	});
+	if (settings().races && n) touch(f, p, n, write, false, f->lane, pc);
 }
 
 void async_begins(Fiber* f, const void* p, size_t n, bool write, bool proxy, const void* pc) {
-	if (!settings().races) return;
-	Access a{f, p, write, pc};
-	each(f, p, n, [&](Race& r, Cell& c) {
-		after_write(r, a, c, proxy && !write);
-		if (write) {
-			after_reads(r, a, c);
-			record_write(r, c, f, f->warp->index, r.time[f->warp->index][f->warp->index], pc);
-		} else {
-			record_read(r, c, f, FLYING, pc);
-		}
-	});
+	if (settings().races) touch(f, p, n, write, proxy, FLYING, pc);
 }
 
 void async_arrives(Fiber* f, const void* p, size_t n, const void* pc) { note_shared(f, p, n, true, pc); }
@@ -201,18 +260,25 @@ void async_arrives(Fiber* f, const void* p, size_t n, Mbarrier& bar, const void*
 	uint32_t time = ++r.time[ASYNC][ASYNC];
 	bar.clock.resize(CLOCKS);
 	bar.clock[ASYNC] = time;
-	each(f, p, n, [&](Race& r, Cell& c) {
-		for (int w = 0; w < f->of->warps; w++) // since the copy was asked for
-			if (c.read[w]) race(a, "reads", w, (int)(c.read[w] & 255) - 1, c.read_pc);
-		record_write(r, c, f, ASYNC, time, pc);
-	});
+	each(
+	    f, p, n, true,
+	    [&](Race&, Cells& cells, size_t i) { // since the copy was asked for
+		    const Cell& c = cells.cell[i];
+		    if (!c.readers) return;
+		    int w = __builtin_ctz(c.readers);
+		    race(a, "reads", w, (int)(cells.read_by(w, i) & 255) - 1, c.read_pc);
+	    },
+	    [&](Race&, Cells& cells, size_t i) { record_write(cells.cell[i], f, ASYNC, time, pc); });
 }
 
 void async_ends(Fiber* f, const void* p, size_t n, const void* pc) {
 	if (!settings().races) return;
-	each(f, p, n, [&](Race& r, Cell& c) {
-		if ((int)(c.read[f->warp->index] & 255) - 1 == FLYING) record_read(r, c, f, DONE, pc);
-	});
+	int w = f->warp->index;
+	each(
+	    f, p, n, false, [](Race&, Cells&, size_t) {},
+	    [&](Race& r, Cells& cells, size_t i) {
+		    if (cells.cell[i].readers >> w & 1 && (int)(cells.read_by(w, i) & 255) - 1 == FLYING) record_read(r, cells, i, f, DONE, pc);
+	    });
 }
 
 } // namespace emu

@@ -13,14 +13,35 @@ void leave(Fiber* f);
 void check_tail(Block* b);
 
 // An access by an instruction: bounds and alignment are checked always, order in the checked library.
-void check_shared(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc); // not their order
-void shared_access(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc);
-const Allocation* check_global(const void* p, size_t n, unsigned align, bool write, const void* pc); // null for no bytes
-void global_access(Fiber* f, const void* p, size_t n, unsigned align, bool write, const void* pc);
+[[noreturn]] void fail_shared(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc);
+[[noreturn]] void fail_global(const void* p, size_t n, unsigned align, bool write, const void* pc);
+
+inline void check_shared(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc) { // not their order
+	long at = (const char*)p - f->of->shared;
+	if (__builtin_expect(at < 0 || at + n > f->of->shared_bytes || (uintptr_t)p % align, 0)) fail_shared(f, p, n, align, write, pc);
+}
+
+inline const Allocation* check_global(Fiber* f, const void* p, size_t n, unsigned align, bool write, const void* pc) { // null for no bytes
+	if (__builtin_expect((uintptr_t)p % align, 0)) fail_global(p, n, align, write, pc);
+	if (n == 0) return nullptr;
+	const Allocation* a = f->of->recent.find(p);
+	if (__builtin_expect(!a || !inside(*a, p, n), 0)) fail_global(p, n, align, write, pc);
+	return a;
+}
 
 // An access within bounds, for the order only.
 void note_shared(Fiber* f, const void* p, size_t n, bool write, const void* pc);
 void note_global(Fiber* f, const Allocation& a, const void* p, size_t n, bool write, const void* pc);
+
+inline void shared_access(Fiber* f, const void* p, unsigned n, unsigned align, bool write, const void* pc) {
+	check_shared(f, p, n, align, write, pc);
+	if (records) note_shared(f, p, n, write, pc);
+}
+
+inline void global_access(Fiber* f, const void* p, size_t n, unsigned align, bool write, const void* pc) {
+	const Allocation* a = check_global(f, p, n, align, write, pc);
+	if (records && a) note_global(f, *a, p, n, write, pc);
+}
 
 // Accesses that go on after the instruction. An asynchronous copy fills bytes of shared memory from now on, or reads
 // them, in the async proxy or not; it has filled them, for the thread that waited or for whoever waits for an mbarrier; it

@@ -17,20 +17,26 @@ namespace emu {
 
 const char* library() { return &__ehdr_start; }
 
-static void access(const void* p, size_t n, bool write, const void* pc) {
+static __attribute__((noinline)) void elsewhere(const void* p, size_t n, bool write, const void* pc) {
 	if (!self) return;
-	Fiber* f = running();
-	Block* b = f->of;
-	Worker& w = *b->worker;
-	if (w.on_stack(p)) return;
-	if (w.in_window(p)) return shared_access(f, p, (unsigned)n, 1, write, pc);
 	const char* c = (const char*)p;
-	const char* args = (const char*)b->launch->args.get();
-	if (c >= args && c < args + b->launch->entry->size) return;
-	if (c >= library() && c < &_end && !write) return;
-	if (self == p || (c >= (const char*)self && c < (const char*)self + sizeof(Fiber))) return;
-	if (c == (const char*)&self) return;
+	auto within = [&](const void* from, size_t size) { return (size_t)(c - (const char*)from) < size; };
+	Fiber* f = running();
+	if (within(f, sizeof(Thread)) || p == &self) return; // threadIdx and the like
+	const Launch& l = *f->of->launch;
+	if (within(l.args.get(), l.entry->size)) return;
+	const Worker& w = *f->of->worker;
+	if (w.in_window(p)) return shared_access(f, p, (unsigned)n, 1, write, pc);
+	if (w.on_stack(p)) return;
+	if (!write && within(library(), (size_t)(&_end - library()))) return;
 	global_access(f, p, n, 1, write, pc);
+}
+
+// Most accesses are to the thread's own stack.
+static inline __attribute__((always_inline)) void access(const void* p, size_t n, bool write, const void* pc) {
+	uintptr_t sp;
+	asm("movq %%rsp, %0" : "=r"(sp));
+	if ((uintptr_t)p - sp >= STACK) elsewhere(p, n, write, pc);
 }
 
 // Two blocks touch a word in one launch, and one of them writes: nothing orders them.
@@ -45,24 +51,26 @@ void note_global(Fiber* f, const Allocation& a, const void* p, size_t n, bool wr
 	if (!a.shadow || n < 2 || (uint64_t)l.grid.x * l.grid.y * l.grid.z >= SEVERAL) return;
 	uint64_t launch = l.number & 0xffffff, me = b->number + 1;
 	size_t first = (const char*)p - a.base;
+	uint64_t known = ~0ull, becomes = 0; // what was last found, which the next pair mostly is as well
 	for (size_t i = first / 2; i <= (first + n - 1) / 2; i++) {
 		uint64_t v = __atomic_load_n(&a.shadow[i], __ATOMIC_RELAXED);
-		if (v >> 40 != launch) v = launch << 40;
-		uint64_t writer = v >> 20 & SEVERAL, reader = v & SEVERAL;
-		if (settings().races && writer && writer != me)
-			fail(Code::launch_failed, pc, "race: block %u %s %zu bytes at %p, %s, which block %lu has written in the same launch", b->number, write ? "writes" : "reads", n, p,
-			     where(p).c_str(), (unsigned long)writer - 1);
-		if (write) {
-			if (settings().races && reader && reader != me)
+		do {
+			if (v == known) continue;
+			known = v;
+			if (v >> 40 != launch) v = launch << 40;
+			uint64_t writer = v >> 20 & SEVERAL, reader = v & SEVERAL;
+			if (settings().races && writer && writer != me)
+				fail(Code::launch_failed, pc, "race: block %u %s %zu bytes at %p, %s, which block %lu has written in the same launch", b->number, write ? "writes" : "reads", n, p,
+				     where(p).c_str(), (unsigned long)writer - 1);
+			if (write && settings().races && reader && reader != me)
 				fail(Code::launch_failed, pc, "race: block %u writes %zu bytes at %p, %s, which %s in the same launch", b->number, n, p, where(p).c_str(),
 				     reader == SEVERAL ? "several blocks read" : ("block " + std::to_string(reader - 1) + " reads").c_str());
-			if (!writer) t.written_least += 2;
-			v = (v & ~(SEVERAL << 20)) | me << 20;
-		} else {
-			if (!reader && !writer) t.read_least += 2;
-			v = (v & ~SEVERAL) | (reader == 0 || reader == me ? me : SEVERAL);
-		}
-		__atomic_store_n(&a.shadow[i], v, __ATOMIC_RELAXED);
+			becomes = write ? (v & ~(SEVERAL << 20)) | me << 20 : (v & ~SEVERAL) | (reader == 0 || reader == me ? me : SEVERAL);
+			v = known;
+		} while (becomes != v && !__atomic_compare_exchange_n(&a.shadow[i], &v, becomes, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+		if (v >> 40 != launch) v = 0;
+		if (write) t.written_least += v >> 20 & SEVERAL ? 0 : 2;
+		else t.read_least += v & (SEVERAL << 20 | SEVERAL) ? 0 : 2;
 	}
 }
 

@@ -67,25 +67,22 @@ static bool set(Settings& t, const std::string& name, const char* v) {
 	return true;
 }
 
-static Settings& current() {
-	static Settings s = [] {
-		Settings t;
-		const char* names[] = {"mma", "delay", "races", "schedule", "plant", "skip", "capability", "seed", "memory", "threads", "multiprocessors", "devices"};
-		for (const char* name : names) {
-			std::string variable = "TANDEM_EMU_";
-			for (const char* c = name; *c; c++) variable += *c - 32;
-			const char* v = getenv(variable.c_str());
-			if (v && !set(t, name, v)) {
-				fprintf(stderr, "%s=%s means nothing to the emulator\n", variable.c_str(), v);
-				abort();
-			}
+static Settings from_environment() {
+	Settings t;
+	const char* names[] = {"mma", "delay", "races", "schedule", "plant", "skip", "capability", "seed", "memory", "threads", "multiprocessors", "devices"};
+	for (const char* name : names) {
+		std::string variable = "TANDEM_EMU_";
+		for (const char* c = name; *c; c++) variable += *c - 32;
+		const char* v = getenv(variable.c_str());
+		if (v && !set(t, name, v)) {
+			fprintf(stderr, "%s=%s means nothing to the emulator\n", variable.c_str(), v);
+			abort();
 		}
-		return t;
-	}();
-	return s;
+	}
+	return t;
 }
 
-const Settings& settings() { return current(); }
-bool set(const char* name, const char* value) { return set(current(), name, value); }
+Settings current_settings = from_environment();
+bool set(const char* name, const char* value) { return set(current_settings, name, value); }
 
 } // namespace emu

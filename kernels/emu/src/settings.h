@@ -20,7 +20,8 @@ struct Settings {
 	int devices = 1;
 };
 
-const Settings& settings();
+extern Settings current_settings; // begins as the environment has it
+inline const Settings& settings() { return current_settings; }
 
 // "seed", "mma", "schedule", ...: false if there is no such setting, or no such value.
 bool set(const char* name, const char* value);

@@ -1,4 +1,5 @@
 // What the lanes of a warp do together. Each brings its operands; the last to come does the work for all.
+#include <emmintrin.h>
 #include <string.h>
 
 #include "mma.h"
@@ -10,71 +11,72 @@ namespace emu {
 
 unsigned shared_address(const void* p) { return (unsigned)((const char*)p - self->shared) + SHARED_START; }
 
+// The others wait, and the work is done for all: got[l] for lane l.
 template <class Work>
-static unsigned exchange(Meet kind, const void* pc, unsigned x, unsigned extra, Work work) {
+static Turn exchange(Meet kind, const void* pc, unsigned x, unsigned extra, unsigned* got, Work work) {
 	Fiber* f = running();
 	Warp& w = *f->warp;
 	w.in[f->lane] = x;
 	w.extra[f->lane] = extra;
-	if (meet(f, kind, pc)) {
-		work(w);
-		go(f);
-	}
-	return w.out[f->lane];
+	w.r[f->lane] = got;
+	if (!last(f, kind, pc)) return f->of->leave();
+	work(w);
+	go(f);
+	return {};
 }
 
-static unsigned shuffle(const void* pc, unsigned x, unsigned from) {
-	return exchange(Meet::shfl, pc, x, from, [](Warp& w) {
-		for (int l = 0; l < 32; l++) w.out[l] = w.in[w.extra[l] & 31];
+static Turn shuffle(const void* pc, unsigned x, unsigned from, unsigned* got) {
+	return exchange(Meet::shfl, pc, x, from, got, [](Warp& w) {
+		for (int l = 0; l < 32; l++) *w.r[l] = w.in[w.extra[l] & 31];
 	});
 }
 
-unsigned shfl_xor(unsigned x, int mask) { return shuffle(CALLER, x, running()->lane ^ mask); }
-unsigned shfl(unsigned x, int from) { return shuffle(CALLER, x, from); }
+Turn meet_shfl_xor(unsigned x, int mask, unsigned* got) { return shuffle(CALLER, x, running()->lane ^ mask, got); }
+Turn meet_shfl(unsigned x, int from, unsigned* got) { return shuffle(CALLER, x, from, got); }
 
-unsigned shfl_up(unsigned x, int delta) {
+Turn meet_shfl_up(unsigned x, int delta, unsigned* got) {
 	int l = running()->lane;
-	return shuffle(CALLER, x, l >= delta ? l - delta : l);
+	return shuffle(CALLER, x, l >= delta ? l - delta : l, got);
 }
 
-unsigned shfl_down(unsigned x, int delta) {
+Turn meet_shfl_down(unsigned x, int delta, unsigned* got) {
 	int l = running()->lane;
-	return shuffle(CALLER, x, l + delta < 32 ? l + delta : l);
+	return shuffle(CALLER, x, l + delta < 32 ? l + delta : l, got);
 }
 
-unsigned vote_ballot(bool p) {
-	return exchange(Meet::vote, CALLER, p, 0, [](Warp& w) {
+Turn meet_vote_ballot(bool p, unsigned* got) {
+	return exchange(Meet::vote, CALLER, p, 0, got, [](Warp& w) {
 		unsigned all = 0;
 		for (int l = 0; l < 32; l++) all |= w.in[l] << l;
-		for (unsigned& out : w.out) out = all;
+		for (unsigned* r : w.r) *r = all;
 	});
 }
 
 template <class F>
-static unsigned reduce(const void* pc, unsigned x, F f) {
-	return exchange(Meet::redux, pc, x, 0, [f](Warp& w) {
-		unsigned r = w.in[0];
-		for (int l = 1; l < 32; l++) r = f(r, w.in[l]);
-		for (unsigned& out : w.out) out = r;
+static Turn reduce(const void* pc, unsigned x, unsigned* got, F f) {
+	return exchange(Meet::redux, pc, x, 0, got, [f](Warp& w) {
+		unsigned all = w.in[0];
+		for (int l = 1; l < 32; l++) all = f(all, w.in[l]);
+		for (unsigned* r : w.r) *r = all;
 	});
 }
 
-unsigned redux_max(unsigned x) {
-	return reduce(CALLER, x, [](unsigned a, unsigned b) { return a > b ? a : b; });
+Turn meet_redux_max(unsigned x, unsigned* got) {
+	return reduce(CALLER, x, got, [](unsigned a, unsigned b) { return a > b ? a : b; });
 }
-unsigned redux_min(unsigned x) {
-	return reduce(CALLER, x, [](unsigned a, unsigned b) { return a < b ? a : b; });
+Turn meet_redux_min(unsigned x, unsigned* got) {
+	return reduce(CALLER, x, got, [](unsigned a, unsigned b) { return a < b ? a : b; });
 }
-unsigned redux_add(unsigned x) {
-	return reduce(CALLER, x, [](unsigned a, unsigned b) { return a + b; });
+Turn meet_redux_add(unsigned x, unsigned* got) {
+	return reduce(CALLER, x, got, [](unsigned a, unsigned b) { return a + b; });
 }
 
-void syncwarp() {
+Turn meet_syncwarp() {
 	Fiber* f = running();
-	if (meet(f, Meet::syncwarp, CALLER)) {
-		order_warp(*f->warp);
-		go(f);
-	}
+	if (!last(f, Meet::syncwarp, CALLER)) return f->of->leave();
+	order_warp(*f->warp);
+	go(f);
+	return {};
 }
 
 void setmaxnreg(int registers, bool up) {
@@ -94,84 +96,115 @@ void setmaxnreg(int registers, bool up) {
 
 // Rows of 16 bytes in 8 rows at a time; two rows in the same 16 of 128 bytes are a conflict of banks.
 static void count_conflicts(Block* b, const void* const* rows) {
+	b->phases++;
+	unsigned seen = 0;
+	for (int i = 0; i < 8; i++) seen |= 1u << ((uintptr_t)rows[i] >> 4 & 7);
+	if (seen == 255) return;
 	uint8_t at[8] = {}, most = 0;
 	for (int i = 0; i < 8; i++) {
 		uint8_t n = ++at[(uintptr_t)rows[i] >> 4 & 7];
 		for (int j = 0; j < i; j++) n -= rows[i] == rows[j]; // the same words are read once
 		if (n > most) most = n;
 	}
-	b->phases++;
 	b->conflicts += most - 1;
 }
 
-void ldmatrix_x4(unsigned (&r)[4], const void* row, bool transposed) {
+// A matrix of 8×8, transposed.
+static void transpose(__m128i (&m)[8]) {
+	__m128i a[8], b[8];
+	for (int i = 0; i < 4; i++) a[2 * i] = _mm_unpacklo_epi16(m[i], m[i + 4]), a[2 * i + 1] = _mm_unpackhi_epi16(m[i], m[i + 4]);
+	for (int i = 0; i < 4; i++) b[2 * i] = _mm_unpacklo_epi16(a[i], a[i + 4]), b[2 * i + 1] = _mm_unpackhi_epi16(a[i], a[i + 4]);
+	for (int i = 0; i < 4; i++) m[2 * i] = _mm_unpacklo_epi16(b[i], b[i + 4]), m[2 * i + 1] = _mm_unpackhi_epi16(b[i], b[i + 4]);
+}
+
+Turn meet_ldmatrix_x4(unsigned* r, const void* row, bool transposed) {
 	const void* pc = CALLER;
 	Fiber* f = running();
 	Warp& w = *f->warp;
 	shared_access(f, row, 16, 16, false, pc);
 	w.place[f->lane] = row;
 	w.r[f->lane] = r;
-	if (!meet(f, Meet::ldmatrix, pc)) return;
+	if (!last(f, Meet::ldmatrix, pc)) return f->of->leave();
+	__m128i m[4][8];
 	for (int i = 0; i < 4; i++) {
 		count_conflicts(f->of, w.place + 8 * i);
-		const void* const* rows = w.place + 8 * i;
-		for (int l = 0; l < 32 && !transposed; l++) memcpy(&w.r[l][i], (const char*)rows[l / 4] + l % 4 * 4, 4);
-		if (!transposed) continue;
-		uint16_t m[8][8];
-		for (int j = 0; j < 8; j++) memcpy(m[j], rows[j], 16);
-		for (int l = 0; l < 32; l++) w.r[l][i] = m[l % 4 * 2][l / 4] | (unsigned)m[l % 4 * 2 + 1][l / 4] << 16;
+		for (int j = 0; j < 8; j++) m[i][j] = _mm_loadu_si128((const __m128i*)w.place[8 * i + j]);
+		if (transposed) transpose(m[i]);
+	}
+	for (int j = 0; j < 8; j++) { // word q of row j of the four matrices is lane 4j + q's
+		__m128i lo = _mm_unpacklo_epi32(m[0][j], m[1][j]), hi = _mm_unpackhi_epi32(m[0][j], m[1][j]);
+		__m128i lo2 = _mm_unpacklo_epi32(m[2][j], m[3][j]), hi2 = _mm_unpackhi_epi32(m[2][j], m[3][j]);
+		_mm_storeu_si128((__m128i*)w.r[4 * j], _mm_unpacklo_epi64(lo, lo2));
+		_mm_storeu_si128((__m128i*)w.r[4 * j + 1], _mm_unpackhi_epi64(lo, lo2));
+		_mm_storeu_si128((__m128i*)w.r[4 * j + 2], _mm_unpacklo_epi64(hi, hi2));
+		_mm_storeu_si128((__m128i*)w.r[4 * j + 3], _mm_unpackhi_epi64(hi, hi2));
 	}
 	go(f);
+	return {};
 }
 
-void stmatrix_x4(void* row, const unsigned (&r)[4], bool transposed) {
+Turn meet_stmatrix_x4(void* row, const unsigned* r, bool transposed) {
 	const void* pc = CALLER;
 	Fiber* f = running();
 	Warp& w = *f->warp;
 	shared_access(f, row, 16, 16, true, pc);
 	w.place[f->lane] = row;
-	w.a[f->lane] = r;
-	if (!meet(f, Meet::stmatrix, pc)) return;
+	w.mma.a[f->lane] = r;
+	if (!last(f, Meet::stmatrix, pc)) return f->of->leave();
 	for (int i = 0; i < 4; i++) {
 		count_conflicts(f->of, w.place + 8 * i);
 		uint16_t m[8][8];
 		for (int l = 0; l < 32; l++) {
 			int g = l / 4, q = l % 4 * 2;
-			uint16_t lo = (uint16_t)w.a[l][i], hi = (uint16_t)(w.a[l][i] >> 16);
+			uint16_t lo = (uint16_t)w.mma.a[l][i], hi = (uint16_t)(w.mma.a[l][i] >> 16);
 			(transposed ? m[q][g] : m[g][q]) = lo;
 			(transposed ? m[q + 1][g] : m[g][q + 1]) = hi;
 		}
 		for (int j = 0; j < 8; j++) memcpy((void*)w.place[8 * i + j], m[j], 16);
 	}
 	go(f);
+	return {};
 }
 
-const uint32_t UNSET = 0xfefefefe; // what the compiler puts into a variable that has no value
+const int UNSET = (int)0xfefefefe; // what the compiler puts into a variable that has no value
 
-static void check_set(Fiber* f, const float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, const void* pc) {
-	for (int i = 0; i < 4; i++) {
-		if (float_bits(c[i]) == UNSET) fail(Code::launch_failed, pc, "uninitialised: accumulator %d of an mma in lane %d", i, f->lane);
-		if (a[i] == UNSET) fail(Code::launch_failed, pc, "uninitialised: a[%d] of an mma in lane %d", i, f->lane);
+static __m128i unset(const void* p) { return _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i*)p), _mm_set1_epi32(UNSET)); }
+
+static void fail_unset(Fiber* f, const char* what, __m128i which, const void* pc) {
+	int i = __builtin_ctz(_mm_movemask_epi8(which)) / 4;
+	fail(Code::launch_failed, pc, "uninitialised: %s %d of an mma in lane %d", what, i, f->lane);
+}
+
+static void check_set(Fiber* f, const float* c, const unsigned* a, const unsigned* b, Products p, const void* pc) {
+	for (int i = 0; i < p.m; i++) {
+		__m128i bad = unset(a + 4 * i);
+		if (_mm_movemask_epi8(bad)) fail_unset(f, "operand a", bad, pc);
+		for (int j = 0; j < p.n; j++) {
+			bad = unset(c + i * p.stride + 4 * j);
+			if (_mm_movemask_epi8(bad)) fail_unset(f, "accumulator", bad, pc);
+		}
 	}
-	if (b0 == UNSET || b1 == UNSET) fail(Code::launch_failed, pc, "uninitialised: b of an mma in lane %d", f->lane);
+	for (int j = 0; j < 2 * p.n; j++)
+		if (b[j] == (unsigned)UNSET) fail(Code::launch_failed, pc, "uninitialised: operand b %d of an mma in lane %d", j % 2, f->lane);
 }
 
-void mma_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+Turn meet_mma_bf16(float* c, const unsigned* a, const unsigned* b, Products p) {
 	const void* pc = CALLER;
 	Fiber* f = running();
 	Warp& w = *f->warp;
-	check_set(f, c, a, b0, b1, pc);
-	int l = f->lane;
-	memcpy(w.tile.c[l], c, 16);
-	memcpy(w.tile.a[l], a, 16);
-	w.tile.b[l][0] = b0;
-	w.tile.b[l][1] = b1;
-	if (meet(f, Meet::mma, pc)) {
-		mma(w.tile);
-		memcpy(w.sum, w.tile.c, sizeof w.sum); // a lane that runs ahead brings its next operands before others have fetched
-		go(f);
-	}
-	memcpy(c, w.sum[l], 16);
+	check_set(f, c, a, b, p, pc);
+	unsigned shape = (unsigned)(p.m << 16 | p.n);
+	if (!w.arrived) w.shape = shape;
+	else if (w.shape != shape && w.meets == Meet::mma)
+		fail(Code::launch_failed, pc, "divergent warp: lane %d of warp %d is at %d×%d products, while others wait at %u×%u, %s", f->lane, w.index, p.m, p.n, w.shape >> 16,
+		     w.shape & 0xffff, place(w.first).c_str());
+	w.mma.c[f->lane] = c;
+	w.mma.a[f->lane] = a;
+	w.mma.b[f->lane] = b;
+	if (!last(f, Meet::mma, pc)) return f->of->leave();
+	mma(w.mma, p, f->of->room);
+	go(f);
+	return {};
 }
 
 // One thread at a time of a block runs, and blocks that run beside it go through the host's atomics. No order is needed
@@ -180,7 +213,7 @@ template <class T>
 static void add(T* p, T x, const void* pc) {
 	Fiber* f = running();
 	if (is_shared(f->of, p)) check_shared(f, p, sizeof x, sizeof x, true, pc);
-	else check_global(p, sizeof x, sizeof x, true, pc);
+	else check_global(f, p, sizeof x, sizeof x, true, pc);
 	__atomic_fetch_add(p, x, __ATOMIC_RELAXED);
 }
 

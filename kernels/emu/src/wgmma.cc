@@ -2,6 +2,7 @@
 // until then. The four warps of a warpgroup take 16 rows each and are not otherwise bound together, but for having to
 // come equally often.
 #include <string.h>
+#include <array>
 
 #include "mma.h"
 #include "race.h"
@@ -27,30 +28,44 @@ struct Operand {
 		mode = modes[d >> 62];
 	}
 	// The byte of shared memory, counted as shared_address does, of element k of line i of the matrix.
-	uint64_t at(int i, int k) const {
-		int line = 16 << mode;
+	uint64_t at(unsigned i, unsigned k) const {
+		unsigned line = 16u << mode;
 		if (!across && mode == 0) return start + i / 8 * stride + k / 8 * leading + i % 8 * 16 + k % 8 * 2;
 		if (!across) return swizzled(start + i / 8 * stride + i % 8 * line + k * 2, mode);
 		if (mode == 0) return start + i / 8 * stride + k / 8 * leading + k % 8 * 16 + i % 8 * 2;
-		int wide = line / 2;
-		return swizzled(start + i / wide * leading + k / 8 * stride + k % 8 * line + i % wide * 2, mode);
+		unsigned wide = line / 2, stretch = i >> (3 + mode);
+		return swizzled(start + stretch * leading + k / 8 * stride + k % 8 * line + i % wide * 2, mode);
 	}
 };
 
-static const char* element(const Wgmma& o, const Operand& m, int i, int k) {
+// The 16 bytes that begin with element k of line i: 8 elements along k, or along lines if k runs across.
+static inline const char* unit(const Wgmma& o, const Operand& m, int i, int k) {
 	Block* b = o.by->of;
 	uint64_t at = m.at(i, k) - SHARED_START;
-	if (at + 2 > b->shared_bytes)
+	if (at + 16 > b->shared_bytes)
 		fail(Code::illegal_address, o.pc, "out of bounds: wgmma reads byte %ld of shared memory of %u bytes", (long)at, b->shared_bytes);
 	return b->shared + at;
 }
 
-static uint32_t pair(const Wgmma& o, const Operand& m, int i, int k) {
-	uint16_t lo, hi;
-	memcpy(&lo, element(o, m, i, k), 2);
-	memcpy(&hi, element(o, m, i, k + 1), 2);
-	return lo | (uint32_t)hi << 16;
+// Calls f(unit, i, k) for each 16 bytes that an operand is read from.
+template <class F>
+static void units(const Wgmma& o, const Operand& m, int first, int rows, F f) {
+	for (int i = first; i < first + rows; i += m.across ? 8 : 1)
+		for (int k = 0; k < 16; k += m.across ? 1 : 8) f(unit(o, m, i, k), i - first, k);
 }
+
+// Rows of 16 values of k.
+static void fetch(const Wgmma& o, const Operand& m, int first, int rows, uint16_t (*to)[16]) {
+	units(o, m, first, rows, [&](const char* p, int i, int k) {
+		uint16_t u[8];
+		memcpy(u, p, 16);
+		if (!m.across) memcpy(&to[i][k], u, 16);
+		for (int e = 0; e < 8 && m.across; e++) to[i + e][k] = u[e];
+	});
+}
+
+// The word with k = 2p and 2p+1.
+static uint32_t word(const uint16_t (&row)[16], int p) { return row[2 * p] | (uint32_t)row[2 * p + 1] << 16; }
 
 static Sums& sums_of(Warp& w, const float* c) {
 	for (Sums& s : w.sums)
@@ -59,37 +74,33 @@ static Sums& sums_of(Warp& w, const float* c) {
 }
 
 static void compute(Warp& w, const Wgmma& o) {
-	Tile t;
-	int first = w.index % 4 * 16;
-	Operand a(o.a, o.a_by_columns), b(o.b, o.b_by_rows);
-	if (o.registers) {
-		memcpy(t.a, o.ra, sizeof t.a);
-	} else {
-		for (int i = 0; i < 16; i++)
-			for (int k = 0; k < 16; k += 2) t.at_a(i, k) = pair(o, a, first + i, k);
-	}
 	Sums& s = sums_of(w, o.c);
-	for (int j = 0; j < o.n / 8; j++) {
-		for (int k = 0; k < 16; k += 2)
-			for (int i = 0; i < 8; i++) t.at_b(k, i) = pair(o, b, 8 * j + i, k);
-		memset(t.c, 0, sizeof t.c);
-		for (int l = 0; l < 32 && o.add; l++) memcpy(t.c[l], &s.value[l * (o.n / 2) + 4 * j], 16);
-		mma(t);
-		for (int l = 0; l < 32; l++) memcpy(&s.value[l * (o.n / 2) + 4 * j], t.c[l], 16);
+	uint16_t rows[256][16];
+	uint32_t a[32][4], b[32][64];
+	if (o.registers) {
+		memcpy(a, o.ra, sizeof a);
+	} else {
+		fetch(o, Operand(o.a, o.a_by_columns), w.index % 4 * 16, 16, rows);
+		for (int l = 0; l < 32; l++)
+			for (int i = 0; i < 4; i++) a[l][i] = word(rows[l / 4 + i % 2 * 8], l % 4 + i / 2 * 4);
 	}
-}
-
-// Calls f for each 16 bytes that an operand is read from.
-template <class F>
-static void lines(const Wgmma& o, const Operand& m, int first, int rows, F f) {
-	for (int i = first; i < first + rows; i += m.across ? 8 : 1)
-		for (int k = 0; k < 16; k += m.across ? 1 : 8) f(element(o, m, i, k));
+	fetch(o, Operand(o.b, o.b_by_rows), 0, o.n, rows);
+	Operands all;
+	for (int l = 0; l < 32; l++) {
+		for (int j = 0; j < o.n / 8; j++)
+			for (int h = 0; h < 2; h++) b[l][2 * j + h] = word(rows[8 * j + l / 4], l % 4 + 4 * h);
+		all.c[l] = &s.value[l * o.n / 2];
+		all.a[l] = a[l];
+		all.b[l] = b[l];
+		if (!o.add) memset(all.c[l], 0, o.n / 2 * sizeof(float));
+	}
+	mma(all, {1, o.n / 8, 0}, o.by->of->room);
 }
 
 template <class F>
 static void touched(Warp& w, const Wgmma& o, F f) {
-	if (!o.registers) lines(o, Operand(o.a, o.a_by_columns), w.index % 4 * 16, 16, f);
-	lines(o, Operand(o.b, o.b_by_rows), 0, o.n, f);
+	if (!o.registers) units(o, Operand(o.a, o.a_by_columns), w.index % 4 * 16, 16, f);
+	units(o, Operand(o.b, o.b_by_rows), 0, o.n, f);
 }
 
 static void happen(Warp& w) {
@@ -113,14 +124,19 @@ bool wgmma_step(Block* b) {
 }
 
 static void check_poison(Warp& w, const Sums& s, const void* pc) {
+	static const std::array<uint32_t, 128> poison = [] {
+		std::array<uint32_t, 128> p;
+		p.fill(POISON);
+		return p;
+	}();
 	for (int l = 0; l < 32; l++)
-		for (int i = 0; i < s.n / 2; i++)
+		for (int i = 0; memcmp(s.c[l], poison.data(), s.n / 2 * sizeof(float)) && i < s.n / 2; i++)
 			if (float_bits(s.c[l][i]) != POISON) fail(Code::launch_failed, pc, "accumulator %d of lane %d of warp %d was written between a wgmma and its wait", i, l, w.index);
 }
 
 static void start(Warp& w, int n, bool add, const void* pc) {
 	for (Sums& s : w.sums)
-		if (s.c[0] == w.c[0]) {
+		if (s.c[0] == w.mma.c[0]) {
 			if (s.n != n) fail(Code::launch_failed, pc, "wgmma: accumulators of n = %d are used for n = %d before a wait", s.n, n);
 			check_poison(w, s, pc);
 			s.uses++;
@@ -131,11 +147,11 @@ static void start(Warp& w, int n, bool add, const void* pc) {
 	s.uses = 1;
 	s.value.resize(32 * n / 2);
 	for (int l = 0; l < 32; l++) {
-		s.c[l] = w.c[l];
-		memcpy(&s.value[l * n / 2], w.c[l], n / 2 * 4);
+		s.c[l] = w.mma.c[l];
+		memcpy(&s.value[l * n / 2], w.mma.c[l], n / 2 * 4);
 		for (int i = 0; i < n / 2 && add; i++)
-			if (float_bits(w.c[l][i]) == 0xfefefefe) fail(Code::launch_failed, pc, "uninitialised: accumulator %d of a wgmma in lane %d", i, l);
-		memset(w.c[l], 0xff, n / 2 * 4);
+			if (float_bits(w.mma.c[l][i]) == 0xfefefefe) fail(Code::launch_failed, pc, "uninitialised: accumulator %d of a wgmma in lane %d", i, l);
+		memset(w.mma.c[l], 0xff, n / 2 * 4);
 	}
 	w.sums.push_back(std::move(s));
 }
@@ -144,8 +160,8 @@ void wgmma(float* c, const unsigned* a, uint64_t da, uint64_t db, int n, bool ad
 	const void* pc = CALLER;
 	Fiber* f = running();
 	Warp& w = *f->warp;
-	w.c[f->lane] = c;
-	w.a[f->lane] = a;
+	w.mma.c[f->lane] = c;
+	w.mma.a[f->lane] = a;
 	w.in[f->lane] = (unsigned)(da ^ da >> 32 ^ db * 3 ^ db * 3 >> 32);
 	if (!meet(f, Meet::wgmma, pc)) return;
 	Block* b = f->of;
@@ -158,7 +174,7 @@ void wgmma(float* c, const unsigned* a, uint64_t da, uint64_t db, int n, bool ad
 	o.a = da;
 	o.b = db;
 	o.n = n;
-	o.c = w.c[0];
+	o.c = w.mma.c[0];
 	o.registers = a != nullptr;
 	o.add = add;
 	o.a_by_columns = a_by_columns;
@@ -166,9 +182,9 @@ void wgmma(float* c, const unsigned* a, uint64_t da, uint64_t db, int n, bool ad
 	o.pc = pc;
 	o.by = f;
 	if (a)
-		for (int l = 0; l < 32; l++) memcpy(o.ra[l], w.a[l], 16);
+		for (int l = 0; l < 32; l++) memcpy(o.ra[l], w.mma.a[l], 16);
 	start(w, n, add, pc);
-	touched(w, o, [&](const char* p) { async_begins(f, p, 16, false, true, pc); });
+	touched(w, o, [&](const char* p, int, int) { async_begins(f, p, 16, false, true, pc); });
 	w.pending.push_back(o);
 	w.open++;
 	w.issued++;
@@ -210,7 +226,7 @@ void wgmma_wait(int groups) {
 		while (w.happened < n) happen(w);
 		for (int i = 0; i < n; i++) {
 			const Wgmma& o = w.pending[i];
-			touched(w, o, [&](const char* p) { async_ends(f, p, 16, o.pc); });
+			if (records) touched(w, o, [&](const char* p, int, int) { async_ends(f, p, 16, o.pc); });
 			Sums& s = sums_of(w, o.c);
 			if (--s.uses) continue;
 			check_poison(w, s, f->at);
@@ -225,3 +241,6 @@ void wgmma_wait(int groups) {
 }
 
 } // namespace emu
+
+// For tests: the byte of shared memory of element k of line i of the matrix that a descriptor tells.
+extern "C" EMU_EXPORT uint64_t emu_wgmma_at(uint64_t descriptor, int across, int i, int k) { return emu::Operand(descriptor, across).at(i, k); }

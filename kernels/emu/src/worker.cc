@@ -24,16 +24,17 @@ static char* map(size_t n) {
 	return (char*)p;
 }
 
-static void guard(char* page) {
-	if (mprotect(page, PAGE, PROT_NONE)) {
+static void guard(char* page, size_t n = PAGE) {
+	if (mprotect(page, n, PROT_NONE)) {
 		perror("emulator: mprotect");
 		abort();
 	}
 }
 
 void Worker::open() {
-	stacks = map(THREADS_MAX * STRIDE);
+	stacks = map(THREADS_MAX * STRIDE + STACK);
 	stacks_end = stacks + THREADS_MAX * STRIDE;
+	guard(stacks_end, STACK); // so that what lies less than STACK above a thread's stack pointer is a stack
 	for (int i = 0; i < THREADS_MAX; i++) guard(stacks + i * STRIDE);
 	char* span = map(SHARED_SPAN + 2 * PAGE);
 	guard(span);

@@ -19,7 +19,7 @@ struct Race;
 struct Worker {
 	char* stacks = nullptr;
 	char* shared_end = nullptr; // a page that nobody may touch
-	void* home = nullptr;       // the stack pointer outside fibers
+	Thread home{};              // where it goes on outside fibers
 	char* stacks_end = nullptr;
 	char* emergency = nullptr;  // the top of a stack for who has run out of one
 	Block block;

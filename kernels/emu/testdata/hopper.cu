@@ -123,3 +123,14 @@ KERNEL(hopper, HopperArgs, a, 256, 1) {
 			if (row < a.T && n < a.N) a.y[(i64)row * a.N + n] = c[4 * j + h];
 		}
 }
+
+struct DescriptorsArgs {
+	u64* y;  // (3)
+};
+
+// What the shipped kernels tell of a matrix at `start`, a multiple of 1,024, and start itself.
+KERNEL(descriptors, DescriptorsArgs, a, 32, 1) {
+	SHARED(s);
+	if (threadIdx.x > 0) return;
+	a.y[0] = shared_address(s + 2048), a.y[1] = wgmma_matrix(s + 2048), a.y[2] = wgmma_matrix_down(s + 2048, 8192);
+}

@@ -67,21 +67,18 @@ KERNEL(product, ProductArgs, a, 128, 2) {
 		if (PLANT(product_stage)) fetch(step + STAGES);
 		else fetch(step + STAGES - 1);
 		for (int k = 0; k < DEPTH / 16; k++) {
-			u32 x[2][4], w[4][2];
+			u32 x[2][4], w[4];
 			for (int i = 0; i < 2; i++) {
 				int r = wr + 16 * i + lane % 16, u = 2 * k + lane / 16;
 				if (PLANT(product_lanes_a)) r = wr + 16 * i + lane / 2 % 16;
 				ldmatrix_x4(x[i], tile_x(step) + unit_read(r, u));
 			}
 			for (int j = 0; j < 4; j += 2) {
-				u32 t[4];
 				int r = wc + 8 * j + lane / 16 * 8 + lane % 8, u = 2 * k + lane / 8 % 2;
 				if (PLANT(product_lanes_b)) u = 2 * k + lane / 16;
-				ldmatrix_x4(t, tile_w(step) + unit_read(r, u));
-				w[j][0] = t[0], w[j][1] = t[1], w[j + 1][0] = t[2], w[j + 1][1] = t[3];
+				ldmatrix_x4(w, tile_w(step) + unit_read(r, u));
+				mma_bf16_columns(c, j, x, w);
 			}
-			for (int i = 0; i < 2; i++)
-				for (int j = 0; j < 4; j++) mma_bf16(c[i][j], x[i], w[j][0], w[j][1]);
 		}
 	}
 	for (int i = 0; i < 2; i++)
