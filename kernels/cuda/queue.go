@@ -256,7 +256,9 @@ func (q *Queue) Time(f func()) (time.Duration, error) {
 }
 
 // failed keeps the failure of a call.
-func (q *Queue) failed(r C.CUresult, call string, doing func() string) { q.refuse(q.dev.driver.fail(r, call, doing())) }
+func (q *Queue) failed(r C.CUresult, call string, doing func() string) {
+	q.refuse(q.dev.driver.fail(r, call, doing()))
+}
 
 // refuse keeps a failure: a call's own, or that of a kernel before, which whatever call comes next reports.
 func (q *Queue) refuse(err error) {
