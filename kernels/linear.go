@@ -263,7 +263,7 @@ func linearGrid(gpu GPU, args unsafe.Pointer) Grid {
 		return gemm32.grid("linear", a.T, a.N)
 	}
 	x, w := alongBox(a.x, a.T, a.K, a.K, gemmSM90.rows), alongBox(a.w, a.N, a.K, a.K, gemmSM90.cols)
-	if g, ok := gemmSM90.boxed(gpu, "linear_sm90", a.T, a.N, x, w); ok {
+	if g, ok := gemmSM90.boxed(gpu, "linear_sm90", a.T, a.N, x, w); ok && a.N%2 == 0 && a.y%8 == 0 {
 		return g
 	}
 	return gemmFor(gpu, a.T, a.N).grid("linear", a.T, a.N)

@@ -88,10 +88,10 @@ struct DZRow {
 	}
 
 	DEVICE float at(int c, float z) const {
-		if (!some) return 0;
 		float v = below(z * a.invT, lse), p = exp2_small(v * LOG2E);
 		float d = own == c ? dlogp * (1 - p) : -(dlogp * p);
-		return dentropy == 0 ? d : d - dentropy * p * (v + entropy);
+		d = dentropy == 0 ? d : d - dentropy * p * (v + entropy);
+		return some ? d : 0;  // last, so that there is no branch
 	}
 
 	// Of the logits z0, z1 at columns c, which is even, and c+1.
