@@ -1,7 +1,6 @@
 package kernels_test
 
 import (
-	"fmt"
 	"syscall"
 	"testing"
 
@@ -81,8 +80,8 @@ func TestBankConflicts(t *testing.T) {
 	}
 }
 
-// BenchmarkEmulatedLinear is how fast one core of the host emulates a product as it ships, by mma.sync and by wgmma, in
-// GFLOP/s of the time that the process has had, which others on the machine do not change much.
+// BenchmarkEmulatedLinear is how fast one core of the host emulates a product as it ships, by mma.sync in small and in
+// large tiles and by wgmma, in GFLOP/s of the time that the process has had, which others on the machine do not change much.
 func BenchmarkEmulatedLinear(bm *testing.B) {
 	const T, N, K = 256, 256, 512
 	file := kerneltest.Emulator()
@@ -100,21 +99,26 @@ func BenchmarkEmulatedLinear(bm *testing.B) {
 	}
 	set("threads", "1")
 	bm.Cleanup(func() {
-		for name, value := range map[string]string{"threads": "0", "mma": "exact", "capability": "9.0"} {
+		for name, value := range map[string]string{"threads": "0", "mma": "exact", "capability": "9.0", "multiprocessors": "132"} {
 			set(name, value)
 		}
 	})
-	for form, capability := range map[string]string{"mma": "10.0", "wgmma": "9.0"} {
+	for _, form := range [][3]string{{"linear_64", "10.0", "132"}, {"linear_128", "10.0", "2"}, {"linear_sm90", "9.0", "2"}} {
 		for _, mode := range []string{"fast", "exact"} {
-			bm.Run(fmt.Sprint(form, "/", mode), func(bm *testing.B) {
-				set("capability", capability)
+			bm.Run(form[0]+"/"+mode, func(bm *testing.B) {
+				set("capability", form[1])
+				set("multiprocessors", form[2])
 				set("mma", mode)
+				lib.Stats()
 				d := kerneltest.Emulated(bm, file)
 				defer d.Close()
 				x, w, y := matrix(d, kernels.BF16, T, K), matrix(d, kernels.BF16, N, K), d.Tensor(kernels.BF16, T, N)
 				before := cpuSeconds(bm)
 				for bm.Loop() {
 					kernels.Linear(d.Q, y, x, w)
+				}
+				if lib.Stats()[form[0]].Launches == 0 {
+					bm.Errorf("%s has not run", form[0])
 				}
 				bm.ReportMetric(float64(bm.N)*2*T*N*K/(cpuSeconds(bm)-before)/1e9, "GFLOP/s")
 			})

@@ -27,11 +27,11 @@ struct Tile {
 	alignas(32) uint32_t b[32][2];
 
 	// The word with k and k+1 of row i of a, k even; of column j of b; and the sum in row i, column j.
-	uint32_t& at_a(int i, int k) { return a[i % 8 * 4 + k % 8 / 2][i / 8 + k / 8 * 2]; }
-	uint32_t& at_b(int k, int j) { return b[j * 4 + k % 8 / 2][k / 8]; }
-	float& at_c(int i, int j) { return c[i % 8 * 4 + j / 2][i / 8 * 2 + j % 2]; }
+	DEVICE uint32_t& at_a(int i, int k) { return a[i % 8 * 4 + k % 8 / 2][i / 8 + k / 8 * 2]; }
+	DEVICE uint32_t& at_b(int k, int j) { return b[j * 4 + k % 8 / 2][k / 8]; }
+	DEVICE float& at_c(int i, int j) { return c[i % 8 * 4 + j / 2][i / 8 * 2 + j % 2]; }
 
-	Operands operands() {
+	DEVICE Operands operands() {
 		Operands o;
 		for (int l = 0; l < 32; l++) o.c[l] = c[l], o.a[l] = a[l], o.b[l] = b[l];
 		return o;
@@ -40,7 +40,7 @@ struct Tile {
 
 // What `work` does to a tile, for one product.
 template <class Work>
-void by_tile(const Operands& o, const Products& p, int i, int j, Work work) {
+DEVICE void by_tile(const Operands& o, const Products& p, int i, int j, Work work) {
 	Tile t;
 	for (int l = 0; l < 32; l++) {
 		memcpy(t.c[l], o.c[l] + i * p.stride + 4 * j, 16);

@@ -34,12 +34,12 @@ static inline __m128 cut(__m128i sum, __m128i accumulator, __m128i top, __m256d*
 }
 
 // Numbers of a as (lane, word): significands and exponents of the first of each pair, then of the second.
-struct Left {
+struct Rows {
 	alignas(32) int significand[2][32][4], exponent[2][32][4];
 };
 
 // A row of sums; sets tiny if a result has to be cut off below 24 bits.
-static inline __m256 exact_row(const Left& a, int g, int hi, const __m256i* b_significand, const __m256i* b_exponent, __m256i c, __m256d* tiny) {
+static inline __m256 exact_row(const Rows& a, int g, int hi, const __m256i* b_significand, const __m256i* b_exponent, __m256i c, __m256d* tiny) {
 	const __m256i zero = _mm256_setzero_si256();
 	__m256i e = _mm256_and_si256(_mm256_srli_epi32(c, 23), _mm256_set1_epi32(255));
 	__m256i m = _mm256_and_si256(c, _mm256_set1_epi32(0x7fffff));
@@ -70,7 +70,7 @@ static inline __m256 exact_row(const Left& a, int g, int hi, const __m256i* b_si
 
 void exact_tile_avx2(Tile& t) {
 	const __m256i low = _mm256_set1_epi32(0xffff);
-	Left a;
+	Rows a;
 	__m256i b_significand[16], b_exponent[16], odd = _mm256_setzero_si256(); // odd: infinities and NaNs
 	__m256i w[8];
 	const Operands o = t.operands();

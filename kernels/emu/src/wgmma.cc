@@ -2,6 +2,7 @@
 // until then. The four warps of a warpgroup take 16 rows each and are not otherwise bound together, but for having to
 // come equally often.
 #include <string.h>
+#include <array>
 
 #include "mma.h"
 #include "race.h"
@@ -27,18 +28,18 @@ struct Operand {
 		mode = modes[d >> 62];
 	}
 	// The byte of shared memory, counted as shared_address does, of element k of line i of the matrix.
-	uint64_t at(int i, int k) const {
-		int line = 16 << mode;
+	uint64_t at(unsigned i, unsigned k) const {
+		unsigned line = 16u << mode;
 		if (!across && mode == 0) return start + i / 8 * stride + k / 8 * leading + i % 8 * 16 + k % 8 * 2;
 		if (!across) return swizzled(start + i / 8 * stride + i % 8 * line + k * 2, mode);
 		if (mode == 0) return start + i / 8 * stride + k / 8 * leading + k % 8 * 16 + i % 8 * 2;
-		int wide = line / 2;
-		return swizzled(start + i / wide * leading + k / 8 * stride + k % 8 * line + i % wide * 2, mode);
+		unsigned wide = line / 2, stretch = i >> (3 + mode);
+		return swizzled(start + stretch * leading + k / 8 * stride + k % 8 * line + i % wide * 2, mode);
 	}
 };
 
 // The 16 bytes that begin with element k of line i: 8 elements along k, or along lines if k runs across.
-static const char* unit(const Wgmma& o, const Operand& m, int i, int k) {
+static inline const char* unit(const Wgmma& o, const Operand& m, int i, int k) {
 	Block* b = o.by->of;
 	uint64_t at = m.at(i, k) - SHARED_START;
 	if (at + 16 > b->shared_bytes)
@@ -123,8 +124,13 @@ bool wgmma_step(Block* b) {
 }
 
 static void check_poison(Warp& w, const Sums& s, const void* pc) {
+	static const std::array<uint32_t, 128> poison = [] {
+		std::array<uint32_t, 128> p;
+		p.fill(POISON);
+		return p;
+	}();
 	for (int l = 0; l < 32; l++)
-		for (int i = 0; i < s.n / 2; i++)
+		for (int i = 0; memcmp(s.c[l], poison.data(), s.n / 2 * sizeof(float)) && i < s.n / 2; i++)
 			if (float_bits(s.c[l][i]) != POISON) fail(Code::launch_failed, pc, "accumulator %d of lane %d of warp %d was written between a wgmma and its wait", i, l, w.index);
 }
 
@@ -220,7 +226,7 @@ void wgmma_wait(int groups) {
 		while (w.happened < n) happen(w);
 		for (int i = 0; i < n; i++) {
 			const Wgmma& o = w.pending[i];
-			touched(w, o, [&](const char* p, int, int) { async_ends(f, p, 16, o.pc); });
+			if (records) touched(w, o, [&](const char* p, int, int) { async_ends(f, p, 16, o.pc); });
 			Sums& s = sums_of(w, o.c);
 			if (--s.uses) continue;
 			check_poison(w, s, f->at);
