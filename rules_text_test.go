@@ -19,8 +19,6 @@ var long = map[string]string{
 	"kernels/dots_amd64.s":  "generated",
 	"kernels/map_amd64.s":   "generated",
 
-	"kernels/ptx.cuh": "the only file that may hold assembly: a function for each instruction",
-
 	"trainer/tool/testdata/attempts.py": "a list of escapes, each of which stands alone",
 }
 

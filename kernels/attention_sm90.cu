@@ -108,13 +108,14 @@ struct AttentionSM90 {
 			mbarrier_wait(&full[at + 1], phase(boxes));
 			char* values = ring + (at + 1) * OPERAND;
 			if ((tile + 1) * TILE > chunk.keys()) clear_values(values, chunk.keys() - tile * TILE);
+			u32 p[8][4];  // written before the fence, which is for registers, too
+#pragma unroll
+			for (int k = 0; k < 8; k++)
+#pragma unroll
+				for (int e = 0; e < 4; e++) p[k][e] = cvt_bf16x2(s[2 * k + e / 2][e % 2 * 2 + 1], s[2 * k + e / 2][e % 2 * 2]);
 			wgmma_fence();
 #pragma unroll
-			for (int k = 0; k < 8; k++) {
-				u32 p[4] = {cvt_bf16x2(s[2 * k][1], s[2 * k][0]), cvt_bf16x2(s[2 * k][3], s[2 * k][2]), cvt_bf16x2(s[2 * k + 1][1], s[2 * k + 1][0]),
-				            cvt_bf16x2(s[2 * k + 1][3], s[2 * k + 1][2])};
-				wgmma_m64n128k16_registers<true>(o, p, wgmma_matrix_down(values + k * 16 * 128, HALF), true);
-			}
+			for (int k = 0; k < 8; k++) wgmma_m64n128k16_registers<true>(o, p[k], wgmma_matrix_down(values + k * 16 * 128, HALF), true);
 			wgmma_commit();
 			wgmma_wait<0>();
 			if (lane == 0) mbarrier_arrive(&empty[at + 1]);

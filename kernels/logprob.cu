@@ -97,24 +97,6 @@ KERNEL(logprob, LogProbArgs, a, 128, 8) {
 	if (a.entropy) a.entropy[row] = sum != sum ? sum : (float)(ln1p64(rest) - mean / (1 + rest));
 }
 
-struct LogProbDZArgs {
-	bf16* dz;               // (R, C)
-	const float* dlogp;     // (R)
-	const float* dentropy;  // (R), or 0
-	const float* lse;       // (R)
-	const float* entropy;   // (R), or 0
-	const bf16* x;          // (R, D)
-	const bf16* w;          // (C, D)
-	const int* target;      // (R)
-	int R, C, D;
-	int ld;  // between rows of dz
-	int at;  // the chunk's first token
-	int rows, cols;
-	int dtype;
-	float invT;
-	int _;
-};
-
 KERNEL(logprob_dz, LogProbDZArgs, a, Logits::THREADS, 2) {
 	SHARED(shared);
 	int row0, col0;
@@ -124,18 +106,6 @@ KERNEL(logprob_dz, LogProbDZArgs, a, Logits::THREADS, 2) {
 	g.add(shared, Matrix{a.x, a.R, a.D, a.D}, Matrix{a.w, a.C, a.D, a.D}, row0, col0, a.D);
 	g.pairs([&](int r, int c, float c0, float c1) {
 		r += row0, c += col0;
-		if (r >= a.R || c >= a.C) return;
-		int own = a.target[r] - a.at - c;
-		float dlogp = a.dlogp[r] * a.invT, dentropy = a.dentropy ? a.dentropy[r] * a.invT : 0;
-		float z[2] = {c0, c1};
-		if (a.target[r] < 0 || (dlogp == 0 && dentropy == 0))
-			z[0] = z[1] = 0;
-		else
-			for (int e = 0; e < 2; e++) {
-				float v = below(z[e] * a.invT, a.lse[r]), p = exp2_poly(v * LOG2E);
-				float d = own == e ? dlogp * (1 - p) : -(dlogp * p);
-				z[e] = dentropy == 0 ? d : d - dentropy * p * (v + a.entropy[r]);
-			}
-		put_pair(a.dz + (i64)r * a.ld + c, z[0], z[1], c + 1 < a.C);
+		if (r < a.R && c < a.C) DZRow(a, r).put(c, c0, c1);
 	});
 }

@@ -1,4 +1,4 @@
-// What both forms of logprob's tiles share: their arguments, and how a quarter of a tile is summed.
+// What both forms of logprob's kernels share: their arguments, how a quarter of a tile is summed, and a row of the gradient.
 #pragma once
 
 #include "softmax.cuh"
@@ -54,3 +54,46 @@ DEVICE void add_quarter(Quarter& q, const Quarter& next) { q.sum += next.sum, q.
 
 // Of the tile's largest terms, which are 1, all but one are part of the rest.
 DEVICE float4 tile_part(float top, const Quarter& q) { return make_float4(top, q.sum, q.rest + (q.ones - 1), q.mean); }
+
+struct LogProbDZArgs {
+	bf16* dz;               // (R, C)
+	const float* dlogp;     // (R)
+	const float* dentropy;  // (R), or 0
+	const float* lse;       // (R)
+	const float* entropy;   // (R), or 0
+	const bf16* x;          // (R, D)
+	const bf16* w;          // (C, D)
+	const int* target;      // (R)
+	int R, C, D;
+	int ld;  // between rows of dz
+	int at;  // the chunk's first token
+	int rows, cols;
+	int dtype;
+	float invT;
+	int _;
+};
+
+// A row of the gradient of the logits.
+struct DZRow {
+	const LogProbDZArgs& a;
+	int row, own;  // the target's column in the chunk
+	bool some;     // gradient
+	float dlogp, dentropy, lse, entropy;
+
+	DEVICE DZRow(const LogProbDZArgs& a, int row) : a(a), row(row) {
+		own = a.target[row] - a.at;
+		dlogp = a.dlogp[row] * a.invT, dentropy = a.dentropy ? a.dentropy[row] * a.invT : 0;
+		some = a.target[row] >= 0 && (dlogp != 0 || dentropy != 0);
+		lse = a.lse[row], entropy = a.entropy ? a.entropy[row] : 0;
+	}
+
+	DEVICE float at(int c, float z) const {
+		if (!some) return 0;
+		float v = below(z * a.invT, lse), p = exp2_poly(v * LOG2E);
+		float d = own == c ? dlogp * (1 - p) : -(dlogp * p);
+		return dentropy == 0 ? d : d - dentropy * p * (v + entropy);
+	}
+
+	// Of the logits z0, z1 at columns c, which is even, and c+1.
+	DEVICE void put(int c, float z0, float z1) const { put_pair(a.dz + (i64)row * a.ld + c, at(c, z0), at(c + 1, z1), c + 1 < a.C); }
+};

@@ -78,10 +78,14 @@ type logProbDZArgs struct {
 
 var logProbDZOp = Op{Name: "logprob_dz", Size: unsafe.Sizeof(logProbDZArgs{}), CPU: logProbDZGo, CUDA: logProbDZGrid}
 
-func logProbDZGrid(_ GPU, args unsafe.Pointer) Grid {
+func logProbDZGrid(gpu GPU, args unsafe.Pointer) Grid {
 	a := (*logProbDZArgs)(args)
 	if DType(a.dtype) != BF16 {
 		return Grid{}
+	}
+	x, w := alongBox(a.x, a.R, a.D, a.D, gemmSM90.rows), alongBox(a.w, a.C, a.D, a.D, gemmSM90.cols)
+	if g, ok := gemmSM90.boxed(gpu, "logprob_dz_sm90", a.R, a.C, x, w); ok {
+		return g
 	}
 	g := gemm128.grid("logprob_dz", a.R, a.C)
 	g.Kernel = ""

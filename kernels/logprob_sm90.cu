@@ -1,4 +1,4 @@
-// logprob_tiles in Hopper's form: the logits of 64 rows and 256 tokens, two tiles, are in the registers of a warpgroup, and every
+// logprob_tiles and logprob_dz in Hopper's form: the logits of 64 rows and 256 tokens, two tiles, are in the registers of a warpgroup, and every
 // row's in the four lanes of a quad, so that nothing passes through shared memory. The bits are those of logprob.cu.
 #include "gemm_sm90.cuh"
 #include "logprob.cuh"
@@ -40,5 +40,27 @@ KERNEL(logprob_tiles_sm90, LogProbSM90Args, p, 384, 1) {
 		for (int t = 0; t < 2; t++)
 #pragma unroll
 			for (int h = 0; h < 2; h++) reduce_tile(a, c, t, h, row + 16 * warp + 8 * h + lane / 4, col + VOCAB_TILE * t);
+	});
+}
+
+struct LogProbDZSM90Args {
+	LogProbDZArgs a;
+	TensorMap x, w;
+};
+
+KERNEL(logprob_dz_sm90, LogProbDZSM90Args, p, 384, 1) {
+	SHARED(shared);
+	const LogProbDZArgs& a = p.a;
+	GemmSM90<false, false>(shared).run(&p.x, &p.w, a.R, a.C, a.D, [&](int row, int col, float (&c)[32][4]) {
+		int lane = threadIdx.x % 32;
+		row += threadIdx.x % 128 / 32 * 16 + lane / 4, col += lane % 4 * 2;
+#pragma unroll
+		for (int h = 0; h < 2; h++) {
+			if (row + 8 * h >= a.R) continue;
+			DZRow r(a, row + 8 * h);
+#pragma unroll
+			for (int j = 0; j < 32; j++)
+				if (col + 8 * j < a.C) r.put(col + 8 * j, c[j][2 * h], c[j][2 * h + 1]);
+		}
 	});
 }

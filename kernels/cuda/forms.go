@@ -152,6 +152,16 @@ func (p *proof) matrix(shape ...int) kernels.Tensor {
 	return x
 }
 
+func (p *proof) numbers(n int) kernels.Tensor {
+	from := p.used
+	t := p.tensor(kernels.F32, n)
+	x := unsafe.Slice((*float32)(unsafe.Pointer(&p.host[from])), n)
+	for i := range x {
+		x[i] = float32(p.rand.NormFloat64())
+	}
+	return t
+}
+
 func (p *proof) ints(x []int32, shape ...int) kernels.Tensor {
 	from := p.used
 	t := p.tensor(kernels.I32, shape...)
@@ -172,6 +182,7 @@ func (p *proof) problems() []problem {
 		Pos: p.ints(rows, T), Seq: p.ints(zeros, T), First: p.ints([]int32{0}, 1), Count: p.ints([]int32{T}, 1), Table: p.ints([]int32{2, 0, 1}, 1, pages),
 	}
 	target := p.ints(targets, T)
+	slope := p.numbers(T)
 	p.inputs = p.used
 	var all []problem
 	add := func(name string, run func(q kernels.Queue)) {
@@ -193,5 +204,10 @@ func (p *proof) problems() []problem {
 	logp, entropy, sums := p.tensor(kernels.F32, T), p.tensor(kernels.F32, T), p.tensor(kernels.F32, T)
 	parts := p.tensor(kernels.F32, T, kernels.LogProbParts(N), 4)
 	add("log-probs", func(q kernels.Queue) { kernels.LogProb(q, logp, entropy, sums, x, w, target, 0.01, parts) })
+	dhidden, dhead := p.tensor(kernels.BF16, T, K), p.tensor(kernels.F32, N, K)
+	dz, acc := p.tensor(kernels.BF16, T, N), p.tensor(kernels.F32, T, K)
+	add("the gradient of log-probs", func(q kernels.Queue) {
+		kernels.LogProbBackward(q, dhidden, dhead, slope, slope, sums, entropy, x, w, target, 0.01, dz, acc)
+	})
 	return all
 }

@@ -87,7 +87,7 @@ func (q *Queue) Launch(l kernels.Launch) {
 	}
 	k, g, err := q.resolve(l)
 	if err != nil {
-		q.err = err
+		q.refuse(err)
 		return
 	}
 	if q.now != nil && !q.now.launch(q, k, g, l.Args) {
@@ -95,7 +95,7 @@ func (q *Queue) Launch(l kernels.Launch) {
 	}
 	args, err := q.boxed(g, l.Args)
 	if err != nil {
-		q.err = err
+		q.refuse(err)
 		return
 	}
 	r := C.tandem_cuda_launch(q.dev.ctx, k.f, C.uint(g.X), C.uint(max(g.Y, 1)), C.uint(g.Threads), C.uint(g.Shared), q.stream, q.dev.early, unsafe.Pointer(&args[0]))
@@ -255,15 +255,18 @@ func (q *Queue) Time(f func()) (time.Duration, error) {
 	return time.Duration(float64(ms) * float64(time.Millisecond)), err
 }
 
-// failed keeps the failure of a call: its own, or that of a kernel before, which whatever call comes next reports.
-func (q *Queue) failed(r C.CUresult, call string, doing func() string) {
-	err := q.dev.driver.fail(r, call, doing())
-	if !ofKernel(err.Code) {
+// failed keeps the failure of a call.
+func (q *Queue) failed(r C.CUresult, call string, doing func() string) { q.refuse(q.dev.driver.fail(r, call, doing())) }
+
+// refuse keeps a failure: a call's own, or that of a kernel before, which whatever call comes next reports.
+func (q *Queue) refuse(err error) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || !ofKernel(e.Code) {
 		q.err = err
 		return
 	}
-	err.Doing = q.blame()
-	q.broke(err)
+	e.Doing = q.blame()
+	q.broke(e)
 }
 
 // blame names the launches one of which has failed.
