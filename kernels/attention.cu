@@ -201,7 +201,7 @@ struct Decode {
 			scores<E, 4>(s, q, keys + warp / 2 * PLANE, warp % 2 * 32);
 			float own[2];
 			for (int h = 0; h < 2; h++) {
-				own[h] = quad_max(most(s, h, sees[h] - at));
+				own[h] = quad_max(most<4, false>(s, h, sees[h] - at));
 				if (lane % 4 == 0) tops[16 * warp + g + 8 * h] = own[h];
 			}
 			sync_block();  // tops
@@ -210,7 +210,7 @@ struct Decode {
 				for (int w = 0; w < 4; w++) top = larger(top, tops[16 * w + g + 8 * h]);
 				float α = r.raise(h, top, a.rows.c);
 				for (int j = 0; j < E / 32; j++) o[j][2 * h] *= α, o[j][2 * h + 1] *= α;
-				exps(s, 0, h, sees[h] - at, a.rows.c, r.top[h], r.sums[h][0]);
+				exps<4, false>(s, 0, h, sees[h] - at, a.rows.c, r.top[h], r.sums[h][0]);
 				for (int j = 0; j < 4; j++)
 					*(u32*)(probs + swizzled<TILE / 8>(g + 8 * h, 4 * warp + j) + lane % 4 * 4) = cvt_bf16x2(s[j][2 * h + 1], s[j][2 * h]);
 			}

@@ -130,7 +130,7 @@ struct Running {
 	// Takes the largest score of the tile, returns what everything so far is multiplied by.
 	DEVICE float raise(int h, float most, float c) {
 		if (!(most > top[h])) return 1;
-		float α = exp2_poly(top[h] * c - most * c);
+		float α = exp2_small(top[h] * c - most * c);
 		top[h] = most;
 		for (int i = 0; i < LANES; i++) sums[h][i] *= α;
 		return α;
@@ -144,8 +144,9 @@ struct Running {
 	}
 };
 
-// Turns the scores of N·8 keys into probabilities and adds them to a lane's sum. The first `seen` of the keys count.
-template <int N>
+// Turns the scores of 32 keys from column 8·first on into probabilities and adds them to a lane's sum. The first `seen` of the
+// tile's keys count; ALL says that all do.
+template <int N, bool ALL>
 DEVICE void exps(float (&s)[N][4], int first, int h, int seen, float c, float top, float& sum) {
 	int q = threadIdx.x % 4;
 	float shift = -(top * c);
@@ -153,35 +154,47 @@ DEVICE void exps(float (&s)[N][4], int first, int h, int seen, float c, float to
 	for (int j = 0; j < 4; j++)
 		for (int i = 0; i < 2; i++) {
 			float& x = s[first + j][2 * h + i];
-			x = 8 * (first + j) + 2 * q + i < seen + PLANT(attention_mask) ? exp2_poly(fma32(x, c, shift)) : 0;
+			bool counts = ALL || 8 * (first + j) + 2 * q + i < seen + PLANT(attention_mask);
+			x = exp2_small(counts ? fma32(x, c, shift) : -128);  // which gives 0, without a branch
 			sum += x;
 		}
 }
 
 // The largest of the first `seen` of a row's N·8 scores.
-template <int N>
+template <int N, bool ALL>
 DEVICE float most(const float (&s)[N][4], int h, int seen) {
 	int q = threadIdx.x % 4;
 	float top = minus_infinity();
 #pragma unroll
 	for (int j = 0; j < N; j++)
 		for (int i = 0; i < 2; i++)
-			if (8 * j + 2 * q + i < seen) top = larger(top, s[j][2 * h + i]);
+			if (ALL || 8 * j + 2 * q + i < seen) top = larger(top, s[j][2 * h + i]);
 	return top;
+}
+
+template <int N, bool ALL>
+DEVICE void soften_tile(Running<4>& r, float (&s)[16][4], float (&o)[N][4], const int (&sees)[2], int at, float c) {
+	float α[2];
+#pragma unroll
+	for (int h = 0; h < 2; h++) α[h] = r.raise(h, quad_max(most<16, ALL>(s, h, sees[h] - at)), c);
+	if (vote_ballot(α[0] != 1 || α[1] != 1)) {  // most tiles leave the largest score of all as it is
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			for (int e = 0; e < 4; e++) o[j][e] *= α[e / 2];
+	}
+#pragma unroll
+	for (int h = 0; h < 2; h++)
+#pragma unroll
+		for (int i = 0; i < 4; i++) exps<16, ALL>(s, 4 * i, h, sees[h] - at, c, r.top[h], r.sums[h][i]);
 }
 
 // Scores of a tile to probabilities, with everything so far rescaled. Key `at` is the tile's first; columns are 8·N.
 template <int N>
 DEVICE void soften(Running<4>& r, float (&s)[16][4], float (&o)[N][4], const int (&sees)[2], int at, float c) {
-#pragma unroll
-	for (int h = 0; h < 2; h++) {
-		int seen = sees[h] - at;
-		float α = r.raise(h, quad_max(most(s, h, seen)), c);
-#pragma unroll
-		for (int j = 0; j < N; j++) o[j][2 * h] *= α, o[j][2 * h + 1] *= α;
-#pragma unroll
-		for (int i = 0; i < 4; i++) exps(s, 4 * i, h, seen, c, r.top[h], r.sums[h][i]);
-	}
+	if (vote_ballot(min(sees[0], sees[1]) < at + TILE))
+		soften_tile<N, false>(r, s, o, sees, at, c);
+	else
+		soften_tile<N, true>(r, s, o, sees, at, c);
 }
 
 // Zeros for a key head's part of a row of padding, by `threads` threads.

@@ -45,7 +45,7 @@ KERNEL(attention_delta, AttentionBackwardArgs, a, 128, 8) {
 const int THREADS = 128;
 
 // p of a score, 0 where the query does not see the key.
-DEVICE float probability(float s, float c, float lse, bool seen) { return seen ? exp2_poly(fma32(s, c, -lse)) : 0; }
+DEVICE float probability(float s, float c, float lse, bool seen) { return exp2_poly(seen ? fma32(s, c, -lse) : -128); }
 
 // ds of a probability; where that is 0 it is 0, whatever a row that does not see the key has in dout·v.
 DEVICE float gradient(float p, float doutv, float delta, float scale) { return p == 0 ? 0 : p * (doutv - delta) * scale; }
@@ -175,10 +175,12 @@ struct Backward {
 
 	DEVICE void store(const float (&dk)[E / 8][4], const float (&dv)[E / 8][4], int s, int t, int there) {
 		int warp = threadIdx.x / 32, lane = threadIdx.x % 32, width = a.rows.H + 2 * a.pages.K;
+#pragma unroll
 		for (int h = 0; h < 2; h++) {
 			int row = 16 * warp + lane / 4 + 8 * h;
 			if (row >= there) continue;
 			bf16* to = a.dqkv + ((i64)(t + row) * width + a.rows.H + k) * a.pages.E;
+#pragma unroll
 			for (int j = 0; j < E / 8; j++) {
 				put_columns(to, 8 * j + lane % 4 * 2, dk[j][2 * h], dk[j][2 * h + 1], a.pages.E);
 				put_columns(to + (i64)a.pages.K * a.pages.E, 8 * j + lane % 4 * 2, dv[j][2 * h], dv[j][2 * h + 1], a.pages.E);
@@ -232,9 +234,11 @@ struct Backward {
 			}
 			sync_block();  // nobody reads the stage any more
 		}
+#pragma unroll
 		for (int h = 0; h < 2; h++) {
 			if (row[h] >= c.queries()) continue;
 			bf16* to = a.dqkv + c.at(row[h], a.rows.H + 2 * a.pages.K) * a.pages.E;
+#pragma unroll
 			for (int j = 0; j < E / 8; j++) put_columns(to, 8 * j + lane % 4 * 2, dq[j][2 * h], dq[j][2 * h + 1], a.pages.E);
 		}
 	}

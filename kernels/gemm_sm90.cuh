@@ -141,6 +141,10 @@ struct GemmSM90 {
 		});
 	}
 
+	DEVICE static void store(bf16* at, int row, int col, int M, int N, float (&c)[32][4]) {
+		pairs(row, col, M, N, c, [&](int r, int n, float c0, float c1) { *(u32*)(at + (i64)r * N + n) = cvt_bf16x2(c1, c0); });
+	}
+
 	DEVICE static void store(float* at, int row, int col, int M, int N, float (&c)[32][4]) {
 		pairs(row, col, M, N, c, [&](int r, int n, float c0, float c1) { *(float2*)(at + (i64)r * N + n) = make_float2(c0, c1); });
 	}

@@ -144,21 +144,33 @@ DEVICE float larger(float top, float x) { return x > top ? x : top; }
 
 const float LOG2E = 1.4426950408889634f;
 
+// 2^f for |f| ≤ ½.
+DEVICE float exp2_fraction(float f) {
+	float p = fma32(0x1.41fbbcp-13f, f, 0x1.5f3e54p-10f);
+	p = fma32(p, f, 0x1.3b2d4cp-7f);
+	p = fma32(p, f, 0x1.c6aee8p-5f);
+	p = fma32(p, f, 0x1.ebfbdcp-3f);
+	p = fma32(p, f, 0x1.62e43p-1f);
+	return fma32(p, f, 1);
+}
+
 // 2^x to 1 ulp, with the bits of exp2.go: nearest integer, a polynomial of degree 6 by fused steps, exponent. 0 below
 // -126, +Inf from 128 on, 1 at 0; NaN stays NaN. Adding 1.5·2^23 rounds to the nearest integer, ties to even, and leaves it
 // in the lowest bits: two additions in place of two conversions, which run at half the rate.
 DEVICE float exp2_poly(float x) {
 	float c = x > 128 ? 128 : x;
 	float shifted = c + 0x1.8p23f;
-	float f = c - (shifted - 0x1.8p23f);
-	float p = fma32(0x1.41fbbcp-13f, f, 0x1.5f3e54p-10f);
-	p = fma32(p, f, 0x1.3b2d4cp-7f);
-	p = fma32(p, f, 0x1.c6aee8p-5f);
-	p = fma32(p, f, 0x1.ebfbdcp-3f);
-	p = fma32(p, f, 0x1.62e43p-1f);
-	p = fma32(p, f, 1);
+	float p = exp2_fraction(c - (shifted - 0x1.8p23f));
 	float y = p != p ? p : bits_float(float_bits(p) + (float_bits(shifted) << 23));
 	return x < -126 ? 0 : y;  // last, so that there is no branch
+}
+
+// The same for x up to 127, in fewer steps: NaN comes through by itself where the exponent is a factor.
+DEVICE float exp2_small(float x) {
+	float shifted = x + 0x1.8p23f;
+	float f = x - (shifted - 0x1.8p23f);
+	float y = exp2_fraction(f) * bits_float((float_bits(shifted) << 23) + 0x3f800000u);
+	return x < -126 ? 0 : y;
 }
 
 // 2·atanh(s) for |s| < 0.172, to about 1e-16: s + s³/3 + s⁵/5 + ...

@@ -221,14 +221,17 @@ func (t gemmTile) grid(name string, M, N int32) Grid {
 var gemmSM90 = gemmTile{rows: 128, cols: 256, threads: 384, shared: 1024 + 4*(128+256)*64*2}
 
 // boxed is a launch of entry `kernel`, for a product (M, N) of operands in boxes a and b. It reports false where there is no such
-// form: on other cards, for products too small to give every multiprocessor a tile, and if a line of an operand, or one of the
-// matrices at `more`, whose lines are as long as one of b, is not at a multiple of 16 bytes.
+// form: on other cards, for small products, and if a line of an operand, or one of the matrices at `more`, whose lines are as
+// long as one of b, is not at a multiple of 16 bytes. A product is small if it leaves a multiprocessor without a tile, unless
+// the tiles of gemm128, half as large, are more than multiprocessors: then some of those have two, and mma.sync takes longer
+// for them than wgmma for one of these.
 func (t gemmTile) boxed(gpu GPU, kernel string, M, N int32, a, b Box, more ...Ptr) (Grid, bool) {
 	at := a.Ptr | b.Ptr | Ptr(2*a.Line) | Ptr(2*b.Line)
 	for _, p := range more {
 		at |= p
 	}
-	if !gpu.Hopper || t.blocks(M, N) < gpu.SMs || at%16 != 0 {
+	small := t.blocks(M, N) < gpu.SMs && gemm128.blocks(M, N) <= gpu.SMs
+	if !gpu.Hopper || small || at%16 != 0 {
 		return Grid{}, false
 	}
 	return Grid{Kernel: kernel, X: min(t.blocks(M, N), gpu.SMs), Y: 1, Threads: t.threads, Shared: t.shared, Boxes: [2]Box{a, b}}, true
@@ -263,7 +266,7 @@ func linearGrid(gpu GPU, args unsafe.Pointer) Grid {
 		return gemm32.grid("linear", a.T, a.N)
 	}
 	x, w := alongBox(a.x, a.T, a.K, a.K, gemmSM90.rows), alongBox(a.w, a.N, a.K, a.K, gemmSM90.cols)
-	if g, ok := gemmSM90.boxed(gpu, "linear_sm90", a.T, a.N, x, w); ok {
+	if g, ok := gemmSM90.boxed(gpu, "linear_sm90", a.T, a.N, x, w); ok && a.N%2 == 0 && a.y%8 == 0 {
 		return g
 	}
 	return gemmFor(gpu, a.T, a.N).grid("linear", a.T, a.N)

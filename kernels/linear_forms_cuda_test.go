@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,10 +22,9 @@ func emulatedStats(t *testing.T) map[string]emu.Stats {
 	return lib.Stats()
 }
 
-// forms runs f on the emulated card as Hopper's with one multiprocessor, which takes the largest tiles, as a card without
-// Hopper's instructions, and with many multiprocessors, and fails unless all results are the same bits. It returns what ran on
-// the first.
-func forms(t *testing.T, f func(*kerneltest.Device) kerneltest.Results) map[string]emu.Stats {
+// forms runs f on the emulated card as Hopper's with `sms` multiprocessors, as a card without Hopper's instructions, with one,
+// which takes the largest tiles, and with many, and fails unless all results are the same bits. It returns what ran on the first.
+func forms(t *testing.T, sms string, f func(*kerneltest.Device) kerneltest.Results) map[string]emu.Stats {
 	t.Helper()
 	if kerneltest.Emulator() == "" {
 		t.Skip("the emulated card is not built")
@@ -32,7 +32,7 @@ func forms(t *testing.T, f func(*kerneltest.Device) kerneltest.Results) map[stri
 	var first kerneltest.Results
 	var ran map[string]emu.Stats
 	emulatedStats(t)
-	for _, form := range [][2]string{{"9.0", "1"}, {"10.0", "1"}, {"10.0", "132"}} {
+	for _, form := range [][2]string{{"9.0", sms}, {"10.0", "1"}, {"10.0", "132"}} {
 		capability(t, form[0])
 		multiprocessors(t, form[1])
 		d := kerneltest.Emulated(t, kerneltest.Emulator())
@@ -60,6 +60,7 @@ func TestLinearFormsCUDA(t *testing.T) {
 		name                     string
 		T, N, K                  int
 		dyOff, xOff, wOff, dwOff int // elements
+		sms                      string
 		start                    float32
 		dx, dw                   bool // have Hopper's form
 	}{
@@ -75,6 +76,8 @@ func TestLinearFormsCUDA(t *testing.T) {
 		{name: "w at an odd place", T: 65, N: 136, K: 72, wOff: 4, dw: true},
 		{name: "x at an odd place", T: 65, N: 136, K: 72, xOff: 4, dx: true},
 		{name: "dw at an odd place", T: 65, N: 136, K: 72, dwOff: 1, dx: true},
+		{name: "fewer tiles than multiprocessors", T: 130, N: 136, K: 264, sms: "5", dx: true, dw: true},
+		{name: "too few tiles", T: 130, N: 136, K: 264, sms: "6"},
 		{name: "chains that start from -0", T: 16, N: 64, K: 64, start: -1, dx: true, dw: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,7 +90,7 @@ func TestLinearFormsCUDA(t *testing.T) {
 					was[i] *= 0 * c.start
 				}
 			}
-			ran := forms(t, func(d *kerneltest.Device) kerneltest.Results {
+			ran := forms(t, cmp.Or(c.sms, "1"), func(d *kerneltest.Device) kerneltest.Results {
 				x, w, dy := at(d, kernels.BF16, x, c.xOff, c.T, c.K), at(d, kernels.BF16, w, c.wOff, c.N, c.K), at(d, kernels.BF16, dy, c.dyOff, c.T, c.N)
 				dx, dw := d.Tensor(kernels.BF16, c.T, c.K), at(d, kernels.F32, was, c.dwOff, c.N, c.K)
 				kernels.LinearBackward(d.Q, dx, dw, dy, x, w)
@@ -120,7 +123,7 @@ func TestLogProbFormsCUDA(t *testing.T) {
 			r := kerneltest.Rand(t)
 			h := randomHead(t, kernels.BF16, c.R, c.V, c.D, 1)
 			dlogp, dentropy, was := kerneltest.Normal(r, c.R, 1), kerneltest.Normal(r, c.R, 1), kerneltest.Normal(r, c.V*c.D, 1)
-			ran := forms(t, func(d *kerneltest.Device) kerneltest.Results {
+			ran := forms(t, "1", func(d *kerneltest.Device) kerneltest.Results {
 				return h.backward(d, kernels.BF16, dlogp, dentropy, was, c.C)
 			})
 			for _, name := range []string{"linear_dx_sm90", "linear_dw_sm90"} {

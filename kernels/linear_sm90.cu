@@ -1,6 +1,6 @@
 // linear, linear_dx and linear_dw in Hopper's form, by tiles of 128×256, one block for each multiprocessor, with the bits of
 // linear.cu. For large products, whose roof is the tensor cores'; lines of operands begin at multiples of 16 bytes, which boxes
-// want, and so do those of dx, acc and dw.
+// want, and so do those of dx, acc and dw; those of y begin at even multiples of an element.
 //
 //	linear     both operands have k along their rows
 //	linear_dx  dy has, w has it down its columns
@@ -20,22 +20,12 @@ struct LinearSM90Args {
 KERNEL(linear_sm90, LinearSM90Args, p, 384, 1) {
 	SHARED(shared);
 	const LinearArgs& a = p.a;
-	GemmSM90<false, false>(shared).run(&p.x, &p.w, a.T, a.N, a.K, [&](int row, int col, float (&c)[32][4]) {
-		int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-#pragma unroll
-		for (int h = 0; h < 2; h++) {
-			int r = row + 16 * warp + 8 * h + lane / 4;
-			if (r >= a.T) continue;
-#pragma unroll
-			for (int j = 0; j < 32; j++) {
-				int at = col + 8 * j + lane % 4 * 2;
-				if (at >= a.N) continue;
-				if (a.out == F32)
-					put_pair((float*)a.y + (i64)r * a.N + at, c[j][2 * h], c[j][2 * h + 1], at + 1 < a.N);
-				else
-					put_pair((bf16*)a.y + (i64)r * a.N + at, c[j][2 * h], c[j][2 * h + 1], at + 1 < a.N);
-			}
-		}
+	typedef GemmSM90<false, false> Product;
+	Product(shared).run(&p.x, &p.w, a.T, a.N, a.K, [&](int row, int col, float (&c)[32][4]) {
+		if (a.out == F32)
+			Product::store((float*)a.y, row, col, a.T, a.N, c);
+		else
+			Product::store((bf16*)a.y, row, col, a.T, a.N, c);
 	});
 }
 
@@ -53,7 +43,7 @@ KERNEL(linear_dx_sm90, LinearDXSM90Args, p, 384, 1) {
 	auto begin = [&](int row, int col, float (&c)[32][4]) { Product::load(a.acc, row, col, rows, a.K, c); };
 	Product(shared).run(&p.dy, &p.w, a.T, a.K, a.N, begin, [&](int row, int col, float (&c)[32][4]) {
 		if (a.dx)
-			Product::pairs(row, col, a.T, a.K, c, [&](int r, int k, float c0, float c1) { *(u32*)(a.dx + (i64)r * a.K + k) = cvt_bf16x2(c1, c0); });
+			Product::store(a.dx, row, col, a.T, a.K, c);
 		else
 			Product::store(a.acc, row, col, a.T, a.K, c);
 	});

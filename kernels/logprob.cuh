@@ -41,7 +41,7 @@ DEVICE Quarter quarter(const float (&u)[4][2], float top, bool entropy) {
 	for (int j = 0; j < 4; j++)
 		for (int e = 0; e < 2; e++) {
 			float v = below(u[j][e], top);
-			p[j][e] = exp2_poly(v * LOG2E);
+			p[j][e] = exp2_small(v * LOG2E);
 			ones[j][e] = p[j][e] == 1, rest[j][e] = p[j][e] == 1 ? 0 : p[j][e], mean[j][e] = p[j][e] * v;
 		}
 	Quarter q = {sum_quarter(p), 0, 0, 0};
@@ -88,10 +88,10 @@ struct DZRow {
 	}
 
 	DEVICE float at(int c, float z) const {
-		if (!some) return 0;
-		float v = below(z * a.invT, lse), p = exp2_poly(v * LOG2E);
+		float v = below(z * a.invT, lse), p = exp2_small(v * LOG2E);
 		float d = own == c ? dlogp * (1 - p) : -(dlogp * p);
-		return dentropy == 0 ? d : d - dentropy * p * (v + entropy);
+		d = dentropy == 0 ? d : d - dentropy * p * (v + entropy);
+		return some ? d : 0;  // last, so that there is no branch
 	}
 
 	// Of the logits z0, z1 at columns c, which is even, and c+1.

@@ -84,7 +84,7 @@ func logProbDZGrid(gpu GPU, args unsafe.Pointer) Grid {
 		return Grid{}
 	}
 	x, w := alongBox(a.x, a.R, a.D, a.D, gemmSM90.rows), alongBox(a.w, a.C, a.D, a.D, gemmSM90.cols)
-	if g, ok := gemmSM90.boxed(gpu, "logprob_dz_sm90", a.R, a.C, x, w); ok {
+	if g, ok := gemmSM90.boxed(gpu, "logprob_dz_sm90", a.R, a.C, x, w); ok && a.C%2 == 0 && a.ld%2 == 0 && a.dz%4 == 0 {
 		return g
 	}
 	g := gemm128.grid("logprob_dz", a.R, a.C)

@@ -60,7 +60,10 @@ KERNEL(logprob_dz_sm90, LogProbDZSM90Args, p, 384, 1) {
 			DZRow r(a, row + 8 * h);
 #pragma unroll
 			for (int j = 0; j < 32; j++)
-				if (col + 8 * j < a.C) r.put(col + 8 * j, c[j][2 * h], c[j][2 * h + 1]);
+				if (col + 8 * j < a.C) {
+					int at = col + 8 * j;
+					*(u32*)(a.dz + (i64)r.row * a.ld + at) = cvt_bf16x2(r.at(at + 1, c[j][2 * h + 1]), r.at(at, c[j][2 * h]));
+				}
 		}
 	});
 }

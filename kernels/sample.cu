@@ -129,7 +129,7 @@ struct Row {
 	// What a unit of the tile's p is worth; 0 if nothing in it can be drawn.
 	DEVICE float weight(int t) const { return parts[t].y == 0 ? 0 : tile_weight(parts[t].x, top); }
 
-	DEVICE float p(int t, float z) const { return exp2_poly(below(z * l.invT, parts[t].x) * LOG2E); }
+	DEVICE float p(int t, float z) const { return exp2_small(below(z * l.invT, parts[t].x) * LOG2E); }
 };
 
 // What a row's filters leave: the tokens up to a place whose u is at least `least`.

@@ -18,7 +18,7 @@ DEVICE float below(float u, float top) {
 }
 
 // What a unit of a tile's sum counts for beside the row's maximum.
-DEVICE float tile_weight(float top, float row_top) { return top == row_top ? 1 : exp2_poly((top - row_top) * LOG2E); }
+DEVICE float tile_weight(float top, float row_top) { return top == row_top ? 1 : exp2_small((top - row_top) * LOG2E); }
 
 // The sum over a warp's lanes, in every lane: 16 apart first, then 8, 4, 2, 1.
 DEVICE double sum_warp(double x) {
@@ -56,7 +56,7 @@ DEVICE float2 tile_sums(const float (&u)[4][4]) {
 		float top = max_warp(larger(larger(u[t][0], u[t][1]), larger(u[t][2], u[t][3])));
 		if (lane / 8 == t) own = top;
 #pragma unroll
-		for (int k = 0; k < 4; k++) x[4 * t + k] = exp2_poly(below(u[t][k], top) * LOG2E);
+		for (int k = 0; k < 4; k++) x[4 * t + k] = exp2_small(below(u[t][k], top) * LOG2E);
 	}
 	float quarter = sum_warp_16(x), sum = shfl(quarter, lane / 8 * 8);
 	for (int k = 1; k < 4; k++) sum += shfl(quarter, lane / 8 * 8 + 2 * k);

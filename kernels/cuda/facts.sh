@@ -13,7 +13,7 @@ cuobjdump -sass "$2" | awk '
 	awk -v card="$1" '
 	FILENAME == "-" { count[$1 " " $2] = $3; next }
 	/Compiling entry function/ { split($0, q, "\047"); name = q[2]; spilled = 0 }
-	/bytes spill stores/ { spilled += $5 + $9 }
+	/bytes spill stores/ { spilled += $1 + $5 + $9 } # what lies on the stack was meant for registers, too
 	/Used [0-9]+ registers/ {
 		shared = 0
 		for (i = 1; i < NF; i++) if ($i == "bytes" && $(i + 1) ~ /^smem/) shared = $(i - 1)

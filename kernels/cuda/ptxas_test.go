@@ -12,7 +12,7 @@ import (
 
 // spills are the kernels that may keep registers in memory, by name and card, each with the reason why that is well spent.
 var spills = map[string]string{
-	"attention_128 sm_90a": "the rows' sums, some 13 words for a tile of 128 keys beside 256 MMAs; on this card only pages where TMA's boxes don't fit come here",
+	"attention_128 sm_90a": "a few words for a tile of 128 keys beside 256 MMAs; on this card only pages where TMA's boxes don't fit come here",
 }
 
 // bench/ptxas.txt is what nvcc makes of the sources, with the dynamic shared memory of bench/shared.txt, and no kernel spills
