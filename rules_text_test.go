@@ -19,6 +19,8 @@ var long = map[string]string{
 	"kernels/dots_amd64.s":  "generated",
 	"kernels/map_amd64.s":   "generated",
 
+	"kernels/ptx.cuh": "a function for each instruction, and no other file has assembly",
+
 	"trainer/tool/testdata/attempts.py": "a list of escapes, each of which stands alone",
 }
 

@@ -96,6 +96,7 @@ struct AttentionSM90 {
 			float s[16][4];
 			int at = slot(boxes);  // of keys; values are in the next one
 			mbarrier_wait(&full[at], phase(boxes));
+			wgmma_registers(s);
 			wgmma_fence();
 #pragma unroll
 			for (int e = 0; e < 8; e++)
@@ -103,24 +104,32 @@ struct AttentionSM90 {
 				                 wgmma_matrix(ring + at * OPERAND + e / 4 * HALF) + e % 4 * 2, e > 0);
 			wgmma_commit();
 			wgmma_wait<0>();
+			wgmma_registers(s);
 			if (lane == 0) mbarrier_arrive(&empty[at]);
 			soften(r, s, o, sees, tile * TILE);
 			mbarrier_wait(&full[at + 1], phase(boxes));
 			char* values = ring + (at + 1) * OPERAND;
 			if ((tile + 1) * TILE > chunk.keys()) clear_values(values, chunk.keys() - tile * TILE);
-			u32 p[8][4];  // written before the fence, which is for registers, too
-#pragma unroll
-			for (int k = 0; k < 8; k++)
-#pragma unroll
-				for (int e = 0; e < 4; e++) p[k][e] = cvt_bf16x2(s[2 * k + e / 2][e % 2 * 2 + 1], s[2 * k + e / 2][e % 2 * 2]);
+			u32 p[TILE / 16][4];
+			left_operands(p, s);
+			if (!PLANT(attention_sm90_registers)) wgmma_registers(p);
+			wgmma_registers(o);
 			wgmma_fence();
 #pragma unroll
-			for (int k = 0; k < 8; k++) wgmma_m64n128k16_registers<true>(o, p[k], wgmma_matrix_down(values + k * 16 * 128, HALF), true);
+			for (int k = 0; k < TILE / 16; k++) wgmma_m64n128k16_registers<true>(o, p[k], wgmma_matrix_down(values + k * 16 * 128, HALF), true);
 			wgmma_commit();
 			wgmma_wait<0>();
+			wgmma_registers(o);
 			if (lane == 0) mbarrier_arrive(&empty[at + 1]);
 		}
 		finish(chunk, r, o, query);
+	}
+
+	// Probabilities as a left operand of 16 keys at a time has them: written before the fence, which is for registers, too.
+	DEVICE static void left_operands(u32 (&p)[TILE / 16][4], const float (&s)[16][4]) {
+#pragma unroll
+		for (int k = 0; k < TILE / 16; k++)
+			for (int i = 0; i < 4; i++) p[k][i] = cvt_bf16x2(s[2 * k + i / 2][i % 2 * 2 + 1], s[2 * k + i / 2][i % 2 * 2]);
 	}
 
 	// Rows of values that nobody has written are zeros: what is there may be NaN.

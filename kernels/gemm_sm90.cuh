@@ -93,6 +93,7 @@ struct GemmSM90 {
 			tile_at(tile, M, N, BM, BN, m, n);
 			float c[BN / 8][4];
 			if (!PLANT(gemm_sm90_begin)) begin(m + first, n, c);
+			wgmma_registers(c);
 			for (int k = 0; k < steps; k++, i++) {
 				int s = i % STAGES;
 				if (!PLANT(gemm_sm90_full)) mbarrier_wait(&full[s], i / STAGES & 1);
@@ -106,6 +107,7 @@ struct GemmSM90 {
 				if (k > 0 && threadIdx.x % 32 == 0) mbarrier_arrive(&empty[(i - 1) % STAGES]);
 			}
 			if (!PLANT(gemm_sm90_wait)) wgmma_wait<0>();
+			wgmma_registers(c);
 			if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[(i - 1) % STAGES]);
 			finish(m + first, n, c);
 		}

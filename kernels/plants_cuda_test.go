@@ -25,6 +25,7 @@ var plants = []struct{ name, test string }{
 	{"gemm_sm90_down_a", "TestLinearCUDA/Hopper_tiles_of_gradients"},
 	{"gemm_sm90_down_b", "TestLinearCUDA/Hopper_tiles_of_gradients"},
 	{"gemm_sm90_begin", "TestLinearCUDA/Hopper_tiles_of_gradients"},
+	{"attention_sm90_registers", "TestAttentionCUDA/Qwen3"},
 	{"attention_mask", "TestAttentionCUDA/around_a_page"},
 }
 

@@ -411,7 +411,28 @@ DEVICE u64 wgmma_matrix(const void* p) { return wgmma_descriptor(p, 16, 1024); }
 // further; bits 7-9 stay.
 DEVICE u64 wgmma_matrix_down(const void* p, u32 stretch) { return wgmma_descriptor(p, stretch, 1024); }
 
-// Before the first product, and after others have used the sums' registers.
+// Registers of sums (c) or of left operands (a) change hands: what was computed for them is there, and what is computed
+// from them is computed later. The compiler does not know that a product is under way, and would move either across it.
+// Sums pass before the fence and after the wait, left operands before the fence.
+template <int N>
+DEVICE void wgmma_registers(float (&c)[N][4]) {
+#ifdef __CUDACC__
+#pragma unroll
+	for (int j = 0; j < N; j++) asm volatile("" : "+f"(c[j][0]), "+f"(c[j][1]), "+f"(c[j][2]), "+f"(c[j][3])::"memory");
+#endif
+}
+
+template <int N>
+DEVICE void wgmma_registers(u32 (&a)[N][4]) {
+#ifdef __CUDACC__
+#pragma unroll
+	for (int j = 0; j < N; j++) asm volatile("" : "+r"(a[j][0]), "+r"(a[j][1]), "+r"(a[j][2]), "+r"(a[j][3])::"memory");
+#else
+	for (int j = 0; j < N; j++) emu::wgmma_registers(a[j]);
+#endif
+}
+
+// Before the first product, and after others have used its registers: sums, or a left operand that is in them.
 DEVICE void wgmma_fence() {
 #ifdef __CUDACC__
 	asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

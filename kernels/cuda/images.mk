@@ -19,11 +19,13 @@ ALL   := $(STEMS:%=%.sm_90a.cubin) $(EVERY:%=%.sm_100a.cubin) $(EVERY:%=%.comput
 all: $(ALL:%=$(OUT)/%.gz) $(OUT)/index.txt $(OUT)/ptxas.txt
 install: all $(ALL:%=$(IMAGES)/%.gz) $(IMAGES)/index.txt
 
+# An image is refused where ptxas says of wgmma that it put a fence where one was missing or let products wait for each other
+# (C75xx), or that it left setmaxnreg out.
 define cubin
 $(OUT)/%.$(1).cubin: kernels/%.cu $(OUT)/compiler
 	@echo "nvcc $$*.cu for $(1)"
 	@$(NVCC)/nvcc $(FLAGS) -cubin -arch=$(1) -Xptxas -v -MMD -MT $$@ -MF $$@.d -o $$@ $$< 2>$$@.log || { cat $$@.log >&2; exit 1; }
-	@! grep 'wgmma.mma_async instructions are serialized' $$@.log >&2
+	@! grep -E 'C75[0-9]{2}|instructions are serialized|setmaxnreg' $$@.log >&2
 
 $(OUT)/%.$(1).cubin.facts: $(OUT)/%.$(1).cubin kernels/cuda/facts.sh
 	@PATH=$(NVCC):$$$$PATH kernels/cuda/facts.sh $(1) $$< >$$@

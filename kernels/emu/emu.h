@@ -172,6 +172,7 @@ struct Products {
 Turn meet_mma_bf16(float* c, const unsigned* a, const unsigned* b, Products p);
 DEVICE void mma_bf16(float* c, const unsigned* a, const unsigned* b, Products p) { after(meet_mma_bf16(c, a, b, p)); }
 void wgmma(float* c, const unsigned* a, uint64_t da, uint64_t db, int n, bool add, bool a_by_columns, bool b_by_rows);
+void wgmma_registers(const unsigned (&a)[4]);
 void wgmma_fence();
 void wgmma_commit();
 void wgmma_wait(int groups);

@@ -58,6 +58,8 @@ var faults = []struct{ plant, says string }{
 	{"hopper_swizzle", "wrong|out of bounds|race"},
 	{"hopper_stride", "wrong"},
 	{"hopper_fence", "fence"},
+	{"hopper_registers", "wgmma.fence since"},
+	{"hopper_pool", "deadlock"},
 	{"hopper_commit", "wrong|deadlock|accumulator|race"},
 	{"hopper_wait", "wrong|race|accumulator"},
 	{"hopper_release", "race"},
@@ -76,8 +78,11 @@ func run(t *testing.T, c *card, plant string, r *rand.Rand) error {
 		return far(t, c, r)
 	default:
 		form := sharedBoth
-		if plant == "hopper_proxy" {
+		switch plant {
+		case "hopper_proxy":
 			form = aStored
+		case "hopper_registers":
+			form = aRegisters
 		}
 		return hopper(t, c, 65, 136, 520, form, r)
 	}

@@ -77,6 +77,7 @@ static void reset(Warp& w, int index, Fiber* fibers) {
 	w.fenced = false;
 	w.issued = 0;
 	w.registers = 0;
+	for (auto& lane : w.held) lane.clear();
 }
 
 void Worker::run(const Launch& l, unsigned number) {

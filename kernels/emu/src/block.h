@@ -67,6 +67,13 @@ struct Sums {
 	int uses;                 // wgmmas that have not been waited for
 };
 
+// A left operand in registers, which a lane must not write from the fence on.
+struct Held {
+	const unsigned* at;
+	unsigned value[4];
+	bool fenced;
+};
+
 struct Warp {
 	Fiber* fibers;
 	uint32_t runnable, arrived, exited;
@@ -86,8 +93,9 @@ struct Warp {
 	int open;
 	std::vector<Sums> sums;
 	bool fenced;           // wgmma.fence since the last wait
+	std::vector<Held> held[32];
 	uint64_t issued;
-	int registers;         // as setmaxnreg left it
+	int registers;         // as setmaxnreg left it, or as launched
 };
 
 struct Barrier {
@@ -95,6 +103,12 @@ struct Barrier {
 	uint32_t warps; // waiting
 	const void* pc;
 };
+
+// Registers of a thread at launch are those that the launch bounds leave room for: the emulator has none.
+inline int launch_registers(const Entry* e) {
+	int blocks = e->blocks > 1 ? e->blocks : 1, most = 65536 / (e->threads * blocks);
+	return (most < 255 ? most : 255) & ~7;
+}
 
 struct Launch {
 	const Entry* entry;

@@ -349,15 +349,12 @@ EMU_API cuModuleGetFunction(void** out, void* module, const char* name) {
 	return SUCCESS;
 }
 
-// Registers are those that the launch bounds leave room for: the emulator has none.
-static int registers(const Entry* e) { return std::min(255, 65536 / (e->threads * std::max(1, e->blocks))) & ~7; }
-
 EMU_API cuFuncGetAttribute(int* value, int attribute, void* function) {
 	BEGIN;
 	const Function& f = *(Function*)function;
 	switch (attribute) {
 	case 0: *value = f.entry->threads; return SUCCESS;
-	case 4: *value = registers(f.entry); return SUCCESS;
+	case 4: *value = launch_registers(f.entry); return SUCCESS;
 	case 5: case 6: *value = 10 * settings().major + settings().minor; return SUCCESS;
 	case 8: *value = f.dynamic; return SUCCESS;
 	default: *value = 0; return attribute >= 0 && attribute < 16 ? SUCCESS : INVALID_VALUE;
@@ -385,7 +382,7 @@ EMU_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, void* function, int 
 	BEGIN;
 	const Function& f = *(Function*)function;
 	if (threads <= 0) return INVALID_VALUE;
-	int by_threads = 2048 / threads, by_registers = 65536 / (registers(f.entry) * threads);
+	int by_threads = 2048 / threads, by_registers = 65536 / (launch_registers(f.entry) * threads);
 	*n = std::min({32, by_threads, by_registers, (int)((228 << 10) / (shared + 1024))});
 	return SUCCESS;
 }

@@ -79,18 +79,27 @@ Turn meet_syncwarp() {
 	return {};
 }
 
+// What warps take comes from what others of the block gave back: setmaxnreg.inc waits for it, for good if it never comes.
+static void check_registers(Block* b, const void* pc) {
+	int launched = launch_registers(b->launch->entry), pool = 32 * b->warps * launched, total = 0;
+	for (int i = 0; i < b->warps; i++) {
+		const Warp& w = b->warp[i];
+		if (!w.registers && w.exited != ALL) return; // it may give some back yet
+		total += 32 * (w.registers ? w.registers : launched);
+	}
+	if (total > pool) fail(Code::launch_failed, pc, "deadlock: by setmaxnreg the warps want %d registers, and the block was launched with %d", total, pool);
+}
+
 void setmaxnreg(int registers, bool up) {
 	const void* pc = CALLER;
 	Fiber* f = running();
 	if (registers < 24 || registers > 256 || registers % 8) fail(Code::illegal_instruction, pc, "setmaxnreg: %d registers", registers);
 	if (!meet(f, Meet::setmaxnreg, pc)) return;
 	Warp& w = *f->warp;
-	if (w.registers && (up ? registers < w.registers : registers > w.registers))
-		fail(Code::launch_failed, pc, "setmaxnreg.%s %d: the warp has %d registers", up ? "inc" : "dec", registers, w.registers);
+	int has = w.registers ? w.registers : launch_registers(f->of->launch->entry);
+	if (up ? registers < has : registers > has) fail(Code::launch_failed, pc, "setmaxnreg.%s %d: the warp has %d registers", up ? "inc" : "dec", registers, has);
 	w.registers = registers;
-	int total = 0;
-	for (int i = 0; i < f->of->warps; i++) total += 32 * f->of->warp[i].registers;
-	if (total > 65536) fail(Code::launch_failed, pc, "setmaxnreg: the warps want %d registers of 65536", total);
+	check_registers(f->of, pc);
 	go(f);
 }
 

@@ -156,6 +156,27 @@ static void start(Warp& w, int n, bool add, const void* pc) {
 	w.sums.push_back(std::move(s));
 }
 
+// What a lane hands over as a left operand is read by the hardware some time after the fence, and not ordered with writes
+// that come between.
+static void check_held(const Warp& w, const void* pc) {
+	for (int l = 0; l < 32; l++) {
+		bool ordered = false;
+		for (const Held& h : w.held[l]) ordered |= h.at == w.mma.a[l] && h.fenced && !memcmp(h.value, w.mma.a[l], sizeof h.value);
+		if (!ordered) fail(Code::launch_failed, pc, "wgmma: no wgmma.fence since lane %d wrote the registers of its left operand", l);
+	}
+}
+
+void wgmma_registers(const unsigned (&a)[4]) {
+	Fiber* f = running();
+	Held now{a, {a[0], a[1], a[2], a[3]}, false};
+	for (Held& h : f->warp->held[f->lane])
+		if (h.at == a) {
+			h = now;
+			return;
+		}
+	f->warp->held[f->lane].push_back(now);
+}
+
 void wgmma(float* c, const unsigned* a, uint64_t da, uint64_t db, int n, bool add, bool a_by_columns, bool b_by_rows) {
 	const void* pc = CALLER;
 	Fiber* f = running();
@@ -181,8 +202,10 @@ void wgmma(float* c, const unsigned* a, uint64_t da, uint64_t db, int n, bool ad
 	o.b_by_rows = b_by_rows;
 	o.pc = pc;
 	o.by = f;
-	if (a)
+	if (a) {
+		check_held(w, pc);
 		for (int l = 0; l < 32; l++) memcpy(o.ra[l], w.mma.a[l], 16);
+	}
 	start(w, n, add, pc);
 	touched(w, o, [&](const char* p, int, int) { async_begins(f, p, 16, false, true, pc); });
 	w.pending.push_back(o);
@@ -200,7 +223,11 @@ static void together(void (*work)(Fiber*, Warp&, int), int x, const void* pc) {
 }
 
 void wgmma_fence() {
-	together([](Fiber*, Warp& w, int) { w.fenced = true; }, 0, CALLER);
+	together([](Fiber*, Warp& w, int) {
+		w.fenced = true;
+		for (auto& lane : w.held)
+			for (Held& h : lane) h.fenced = true;
+	}, 0, CALLER);
 }
 
 void wgmma_commit() {
@@ -236,7 +263,9 @@ void wgmma_wait(int groups) {
 		w.pending.erase(w.pending.begin(), w.pending.begin() + n);
 		w.happened -= n;
 		w.groups.erase(w.groups.begin(), w.groups.begin() + over);
-		if (w.pending.empty()) w.fenced = false;
+		if (!w.pending.empty()) return;
+		w.fenced = false;
+		for (auto& lane : w.held) lane.clear();
 	}, groups, CALLER);
 }
 

@@ -79,7 +79,9 @@ DEVICE void consume(const HopperArgs& a, Ring r, int steps, float (&c)[64]) {
 		u32 from_x[4][4];
 		if (a.form == A_REGISTERS)
 			for (int k = 0; k < 4; k++) ldmatrix_x4(from_x[k], r.x(i) + unit(warp * 16 + lane % 16, 2 * k + lane / 16));
+		if (a.form == A_REGISTERS) wgmma_registers(from_x);
 		if (!PLANT(hopper_fence)) wgmma_fence();
+		if (PLANT(hopper_registers)) from_x[3][0] ^= 0x8000;
 		for (int k = 0; k < 4; k++) {
 			if (a.form == A_REGISTERS) wgmma_n128(c, from_x[k], w + 2 * k, true);
 			else if (a.form == W_ACROSS) wgmma_n128<false, true>(c, x + 2 * k, w + 128 * k, true);
@@ -93,7 +95,7 @@ DEVICE void consume(const HopperArgs& a, Ring r, int steps, float (&c)[64]) {
 	}
 }
 
-KERNEL(hopper, HopperArgs, a, 256, 1) {
+KERNEL(hopper, HopperArgs, a, 256, 2) {
 	SHARED(s);
 	u64* bars = (u64*)(s + STAGES * STAGE);
 	Ring r = {s, bars, bars + STAGES};
@@ -107,11 +109,12 @@ KERNEL(hopper, HopperArgs, a, 256, 1) {
 	}
 	if (!PLANT(hopper_barrier)) sync_block();
 	if (threadIdx.x >= 128) {
-		setmaxnreg_dec<24>();
+		if (PLANT(hopper_pool)) setmaxnreg_dec<32>();
+		else setmaxnreg_dec<24>();
 		if (threadIdx.x == 128) produce(a, r, steps);
 		return;
 	}
-	setmaxnreg_inc<240>();
+	setmaxnreg_inc<232>();
 	float c[64];
 	if (!PLANT(hopper_accumulator))
 		for (float& x : c) x = 0;
