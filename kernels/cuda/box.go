@@ -47,7 +47,10 @@ func (q *Queue) boxed(g kernels.Grid, args []byte) ([]byte, error) {
 	return all, nil
 }
 
-// tensorMap encodes a box once: there are as many as a step has operands.
+// mostMaps are more than a step has: two for each of its products. Rows differ from step to step, so that old ones pile up.
+const mostMaps = 4096
+
+// tensorMap encodes a box and remembers it.
 func (q *Queue) tensorMap(b kernels.Box) (*tensorMap, error) {
 	if m := q.maps[b]; m != nil {
 		return m, nil
@@ -57,6 +60,9 @@ func (q *Queue) tensorMap(b kernels.Box) (*tensorMap, error) {
 	r := C.tandem_cuda_box(q.dev.ctx, unsafe.Pointer(&buffer[skip]), C.CUdeviceptr(b.Ptr), C.uint64_t(b.Rows), C.uint64_t(b.Cols), C.uint64_t(b.Line), C.uint(b.BoxRows))
 	if r != 0 {
 		return nil, q.dev.driver.fail(r, "cuTensorMapEncodeTiled", fmt.Sprintf("describe boxes of %d rows of a (%d, %d) matrix", b.BoxRows, b.Rows, b.Cols))
+	}
+	if len(q.maps) >= mostMaps {
+		clear(q.maps)
 	}
 	m := (*tensorMap)(buffer[skip:])
 	q.maps[b] = m

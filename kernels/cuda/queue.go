@@ -321,7 +321,7 @@ func ofKernel(code int) bool {
 		710,           // assertion
 		714, 715, 716, // stack, instruction, alignment
 		717, 718, 719, // address space, program counter, launch failure
-		721, // too many blocks of a cooperative launch
+		721, // tensor memory that a kernel kept
 		999, // unknown
 	}, code)
 }
