@@ -17,7 +17,8 @@ type System struct {
 	Rate map[string]float64 `json:"rate"`
 }
 
-// RandomWeights is a model of the shape with random weights: a stretch of random values, over and over.
+// RandomWeights is a model of the shape with random weights: a stretch of random values, over and over. Values are a prime
+// number, so that no two rows of a matrix are alike.
 func RandomWeights(dev kernels.Device, shape string, context int) (*model.Weights, error) {
 	c, err := model.Shape(shape)
 	if err != nil {
@@ -31,12 +32,18 @@ func RandomWeights(dev kernels.Device, shape string, context int) (*model.Weight
 	if err != nil {
 		return nil, err
 	}
+	values := make([]byte, 2*1_000_003)
 	r := uint32(1)
+	for i := 0; i < len(values); i += 2 { // uniform within ±0.03, about what a model is begun with
+		r = r*1664525 + 1013904223
+		v := kernels.BF16Of((float32(r>>8)/(1<<24) - 0.5) * 0.06)
+		values[i], values[i+1] = byte(v), byte(v>>8)
+	}
+	at := 0
 	return w, x.Up(w.Arena.Ptr, w.Arena.Bytes(), func(piece []byte) error {
-		for i := 0; i+2 <= len(piece); i += 2 { // uniform within ±0.03, about what a model is begun with
-			r = r*1664525 + 1013904223
-			v := kernels.BF16Of((float32(r>>8)/(1<<24) - 0.5) * 0.06)
-			piece[i], piece[i+1] = byte(v), byte(v>>8)
+		for len(piece) > 0 {
+			n := copy(piece, values[at:])
+			piece, at = piece[n:], (at+n)%len(values)
 		}
 		return nil
 	})

@@ -67,17 +67,15 @@ func (o *benchOptions) run() error {
 		return err
 	}
 	r.Facts = append(r.Facts, version())
-	if o.decode != "" {
-		dev, err := device.Open(o.device, 0) // again: memory is given back with the device only
-		if err != nil {
-			return err
-		}
-		defer dev.Close()
-		if err := o.decoding(dev, r); err != nil {
-			return err
-		}
+	if err := o.write(r); err != nil || o.decode == "" {
+		return err
 	}
-	return o.write(r)
+	dev, err := device.Open(o.device, 0) // again: memory is given back with the device only
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	return o.decoding(dev, r)
 }
 
 func (o *benchOptions) kernels() (*gpubench.Report, error) {
@@ -102,7 +100,8 @@ func (o *benchOptions) kernels() (*gpubench.Report, error) {
 	return r, nil
 }
 
-// decoding measures every batch size with one set of weights.
+// decoding measures every batch size with one set of weights. What has been measured is written each time, so that it is kept
+// where time or memory ends before the last one.
 func (o *benchOptions) decoding(dev kernels.Device, r *gpubench.Report) error {
 	const prompt, tokens = 128, 256
 	w, err := gpubench.RandomWeights(dev, o.decode, max(prompt+tokens, o.step.Prompt+o.step.Tokens)+1)
@@ -115,8 +114,9 @@ func (o *benchOptions) decoding(dev kernels.Device, r *gpubench.Report) error {
 			return err
 		}
 		s.Name = o.decode + ": " + s.Name
-		fmt.Printf("%s: %s\n", s.Name, s.Text)
-		r.Systems = append(r.Systems, s)
+		if err := o.add(r, s); err != nil {
+			return err
+		}
 	}
 	if !o.steps {
 		return nil
@@ -126,9 +126,13 @@ func (o *benchOptions) decoding(dev kernels.Device, r *gpubench.Report) error {
 	if err != nil {
 		return err
 	}
+	return o.add(r, s)
+}
+
+func (o *benchOptions) add(r *gpubench.Report, s gpubench.System) error {
 	fmt.Printf("%s: %s\n", s.Name, s.Text)
 	r.Systems = append(r.Systems, s)
-	return nil
+	return o.write(r)
 }
 
 // complete sets the yardsticks beside an existing report.
