@@ -62,7 +62,7 @@ struct GemmSM90 {
 			tile_at(tile, M, N, BM, BN, m, n);
 			for (int k = 0; k < steps; k++, i++) {
 				int s = i % STAGES;
-				if (i >= STAGES && !PLANT(gemm_sm90_empty)) mbarrier_wait(&empty[s], (i / STAGES - 1) & 1);
+				if (i >= STAGES) mbarrier_wait(&empty[s], (i / STAGES - 1) & 1);
 				mbarrier_expect_tx(&full[s], STAGE);
 				fetch<AT, BM>(stages + s * STAGE, a, &full[s], m, k * BK);
 				fetch<BT, BN>(stages + s * STAGE + A_BYTES, b, &full[s], n, k * BK);
@@ -96,9 +96,9 @@ struct GemmSM90 {
 			wgmma_registers(c);
 			for (int k = 0; k < steps; k++, i++) {
 				int s = i % STAGES;
-				if (!PLANT(gemm_sm90_full)) mbarrier_wait(&full[s], i / STAGES & 1);
+				mbarrier_wait(&full[s], i / STAGES & 1);
 				u64 a = matrix<AT>(stages + s * STAGE + first * BK * 2), b = matrix<BT>(stages + s * STAGE + A_BYTES);
-				if (!PLANT(gemm_sm90_fence)) wgmma_fence();
+				wgmma_fence();
 #pragma unroll
 				for (int j = 0; j < BK / 16; j++) multiply(c, a + j * NEXT_A, b + j * NEXT_B, BEGUN || k + j > 0);
 				wgmma_commit();
@@ -106,7 +106,7 @@ struct GemmSM90 {
 				wgmma_wait<1>();
 				if (k > 0 && threadIdx.x % 32 == 0) mbarrier_arrive(&empty[(i - 1) % STAGES]);
 			}
-			if (!PLANT(gemm_sm90_wait)) wgmma_wait<0>();
+			wgmma_wait<0>();
 			wgmma_registers(c);
 			if (threadIdx.x % 32 == 0) mbarrier_arrive(&empty[(i - 1) % STAGES]);
 			finish(m + first, n, c);
