@@ -39,6 +39,8 @@ const (
 // proofTime is how long all forms may take. They take milliseconds: a kernel that waits for itself never ends.
 const proofTime = 20 * time.Second
 
+var errStuck = errors.New("have not ended")
+
 // A broken promise says why Hopper's forms are not used.
 type broken struct{ why error }
 
@@ -51,7 +53,10 @@ func (d *Device) Forms() string { return d.forms }
 func (d *Device) proven(cfg Config) (*Device, error) {
 	err := d.prove()
 	var b broken
-	if err != nil && !errors.As(err, &b) {
+	switch {
+	case errors.Is(err, errStuck):
+		return nil, err // to close it would be to wait for it
+	case err != nil && !errors.As(err, &b):
 		return nil, errors.Join(err, d.Close())
 	}
 	if err := d.Close(); err != nil {
@@ -100,7 +105,7 @@ func (d *Device) prove() error {
 				return err
 			}
 		case <-time.After(proofTime):
-			return fmt.Errorf("cuda: %s: Hopper's forms of kernels have not ended after %v; %s=%s does without them", d.card.Name, proofTime, FormsVariable, PlainForms)
+			return fmt.Errorf("cuda: %s: Hopper's forms of kernels %w after %v; %s=%s does without them", d.card.Name, errStuck, proofTime, FormsVariable, PlainForms)
 		}
 		answers[i] = slices.Clone(p.host)
 		clear(p.host[p.inputs:])
