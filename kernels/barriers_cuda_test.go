@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -55,10 +54,8 @@ func TestBarriersCUDA(t *testing.T) {
 	for _, s := range sites(t) {
 		t.Run(s.place, func(t *testing.T) {
 			t.Parallel()
-			c := exec.Command(os.Args[0], "-test.run", "^TestBarriersCUDA$", "-test.failfast")
-			c.Env = append(os.Environ(), withoutVariable+"="+s.place, kerneltest.BitsOut+"=") // a spoiled run's bits are nobody's
-			out, err := c.CombinedOutput()
-			missed := err != nil && strings.Contains(string(out), "--- FAIL")
+			out, err := again("^TestBarriersCUDA$", withoutVariable+"="+s.place)
+			missed := err != nil && strings.Contains(out, "--- FAIL")
 			switch reason := unmissed[s.key]; {
 			case err != nil && !missed:
 				t.Errorf("%v: %s", err, out)
@@ -98,15 +95,7 @@ func sites(t *testing.T) (found []site) {
 
 // runWithout fails if anything is seen to be wrong without what is at a place of the source.
 func runWithout(t *testing.T, file, place string) {
-	lib, err := emu.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := func(name, value string) {
-		if err := lib.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
-	}
+	_, set := steer(t, file)
 	name, _, _ := strings.Cut(filepath.Base(place), ":")
 	if runsOf[name] == nil {
 		t.Skipf("runsOf does not say which runs the kernels of %s are in", name)

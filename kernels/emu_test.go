@@ -9,6 +9,21 @@ import (
 	"tandem/kernels/kerneltest"
 )
 
+// steer opens the emulated card of a file for its settings.
+func steer(t testing.TB, file string) (lib *emu.Library, set func(name, value string)) {
+	t.Helper()
+	lib, err := emu.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lib, func(name, value string) {
+		t.Helper()
+		if err := lib.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // multiprocessors sets how many the emulated card has, for the time of a test: launches are shaped by it, bits are not.
 func multiprocessors(t *testing.T, n string) { emulate(t, "multiprocessors", n, "132") }
 
@@ -22,18 +37,9 @@ func emulate(t *testing.T, setting, value, usual string) {
 	if file == "" {
 		return // kerneltest.GPU says so
 	}
-	lib, err := emu.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lib.Set(setting, value); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := lib.Set(setting, usual); err != nil {
-			t.Error(err)
-		}
-	})
+	_, set := steer(t, file)
+	set(setting, value)
+	t.Cleanup(func() { set(setting, usual) })
 }
 
 // TestBankConflicts says that no warp waits for shared memory: eight rows of a matrix that ldmatrix takes at once lie in
@@ -88,15 +94,7 @@ func BenchmarkEmulatedLinear(bm *testing.B) {
 	if file == "" {
 		bm.Skip("the emulated card is not built")
 	}
-	lib, err := emu.Open(file)
-	if err != nil {
-		bm.Fatal(err)
-	}
-	set := func(name, value string) {
-		if err := lib.Set(name, value); err != nil {
-			bm.Fatal(err)
-		}
-	}
+	lib, set := steer(bm, file)
 	set("threads", "1")
 	bm.Cleanup(func() {
 		for name, value := range map[string]string{"threads": "0", "mma": "exact", "capability": "9.0", "multiprocessors": "132"} {

@@ -28,17 +28,9 @@ func TestFormsCUDA(t *testing.T) {
 		{"a fault", "skip", place(t, "gemm_sm90.cuh: wgmma_fence();"), "", cuda.Proved, false, "cuda: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			lib, err := emu.Open(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			set := func(value string) {
-				if err := lib.Set(c.setting, value); err != nil {
-					t.Fatal(err)
-				}
-			}
-			set(c.value)
-			defer set(c.usual)
+			_, set := steer(t, file)
+			set(c.setting, c.value)
+			defer set(c.setting, c.usual)
 			d, err := cuda.Open(cuda.Config{Driver: file, Forms: c.forms})
 			if err != nil {
 				t.Fatal(err)

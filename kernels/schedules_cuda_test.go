@@ -21,15 +21,7 @@ func TestSchedulesCUDA(t *testing.T) {
 	if file == "" {
 		t.Skipf("there is no %s, which make emu builds", emu.Checked)
 	}
-	lib, err := emu.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := func(name, value string) {
-		if err := lib.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
-	}
+	lib, set := steer(t, file)
 	t.Cleanup(func() {
 		for name, value := range map[string]string{"seed": "1", "schedule": "random", "capability": "9.0", "multiprocessors": "132"} {
 			set(name, value)
